@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -129,20 +129,13 @@ def compare(
     }
 
     def show(_: object) -> None:
-        _show(found.table, path)
+        # Without the 0 of the deviations, so that six scores fit the screen.
+        rows = [
+            [cell if isinstance(cell, str) else cell.text.replace("(0.", "(.") for cell in row]
+            for row in found.table.rows
+        ]
+        print_table(found.table.title, found.table.header, rows)
+        ends = found.table.notes if path is None else [*found.table.notes, f"Table: {path}"]
+        stdout().print(*ends, sep="\n", soft_wrap=True)
 
     outputs.print(result, show, quiet=quiet, suggestion=suggestion)
-
-
-def _show(table: Any, out: str | None) -> None:
-    # Without the 0 of the deviations, so that six scores fit the screen.
-    rows = [
-        [cell if isinstance(cell, str) else cell.text.replace("(0.", "(.") for cell in row]
-        for row in table.rows
-    ]
-    print_table(table.title, table.header, rows)
-    console = stdout()
-    for note in table.notes:
-        console.print(note, soft_wrap=True)
-    if out is not None:
-        console.print(f"Table: {out}", soft_wrap=True)

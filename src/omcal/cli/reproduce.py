@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,18 +88,14 @@ def reproduce(
     from omcal.machine.optional import require
 
     paper = load_paper()
-    defaults = paper.run | (paper.quick if quick else {})
-    plan = Plan(paper, seeds or defaults["seeds"], quick).limited_to(names(only) or ())
+    settings = paper.run | (paper.quick if quick else {})
+    settings |= paper.run["published"] if published_limits else {}
+    given = {"seeds": seeds, "jobs": jobs, "time_limit": time_limit, "memory_limit": memory_limit}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    plan = Plan(paper, settings["seeds"], quick).limited_to(names(only) or ())
     require("matplotlib", "figures")  # before hours of work, not after them
     out.mkdir(parents=True, exist_ok=True)
-    left: list[Cell] = []
-    if not from_records:
-        limit = paper.run["published"] if published_limits else defaults
-        memory = memory_limit or limit.get("memory_limit", paper.run["memory_limit"])
-        seconds = time_limit or limit["time_limit"]
-        budget = defaults.get("budget", float("inf"))
-        with cell_progress(quiet) as observer:
-            left = _run(plan, data, out, observer, (seconds, memory), jobs, budget)
+    left = [] if from_records else _run(plan, data, out, settings, quiet)
     try:
         written = write_outputs(plan, out / RECORDS, out, data)
         if document is not None:
@@ -122,17 +117,9 @@ def reproduce(
 
 
 def _run(
-    plan: Plan,
-    data: Path | None,
-    out: Path,
-    observer: Any,
-    cell_limits: tuple[float, float],
-    jobs: int | None,
-    budget: float,
+    plan: Plan, data: Path | None, out: Path, settings: dict[str, Any], quiet: bool
 ) -> list[Cell]:
     """Run the cells of a plan; return the cells that are left."""
-    if os.name != "posix":
-        raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     import joblib
 
     from omcal.experiments.runner import run_cells
@@ -146,18 +133,13 @@ def _run(
         )
     if not data.is_dir():
         raise omcal.datasets.DataError(f"--data {data}: there is no such folder.")
-    seconds, gigabytes = cell_limits
+    gigabytes = settings["memory_limit"]
     # One cell per core, if the memory allows it.
     fitting = int(available_memory() // (gigabytes * 1e9))
-    jobs = jobs or max(1, min(int(joblib.cpu_count()), fitting))
-    threads = max(1, thread_count() // jobs)
-    limits = Limits(seconds, gigabytes, threads)
-    return run_cells(
-        plan.cells(),
-        PaperData(data),
-        limits,
-        out / RECORDS,
-        jobs=jobs,
-        budget=budget,
-        observer=observer,
-    )
+    jobs = settings.get("jobs") or max(1, min(int(joblib.cpu_count()), fitting))
+    limits = Limits(settings["time_limit"], gigabytes, max(1, thread_count() // jobs))
+    cells, budget = plan.cells(), settings.get("budget", float("inf"))
+    with cell_progress(quiet) as observer:
+        return run_cells(
+            cells, PaperData(data), limits, out / RECORDS, jobs, budget=budget, observer=observer
+        )

@@ -199,7 +199,7 @@ def compare(
     limits = Limits(time_limit, parse_bytes(memory_limit) / 1e9, max(1, thread_count() // jobs))
     with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
         path = Path(folder) / "records.jsonl" if records is None else Path(records)
-        run_cells(cells, source, limits, path, jobs=jobs, observer=observer)
+        run_cells(cells, source, limits, path, jobs, observer=observer)
         keys = {cell.key for cell in cells}
         (content,) = source.prints().values()
         kept = [r for r in read_records(path) if r["file_print"] == content and is_current(r)]

@@ -108,16 +108,14 @@ def times_table(plan: Plan, summary: Summary) -> Table:
 def single_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """Return all metrics and the time of the single-view methods on one data set."""
     metrics = [*plan.paper.metrics, "seconds"]
-    rows = _method_rows(plan, summary, [(dataset, metric) for metric in metrics], single=True)
+    rows = _method_rows(plan, summary, [(dataset, metric) for metric in metrics])
     title = f"Single-view results: {dataset}"
     return Table(f"single_{dataset.lower()}", title, ["method", *metrics], rows, [RANKS_NOTE])
 
 
-def _method_rows(
-    plan: Plan, summary: Summary, columns: list[tuple[str, str]], single: bool = False
-) -> list[list[Any]]:
+def _method_rows(plan: Plan, summary: Summary, columns: list[tuple[str, str]]) -> list[list[Any]]:
     """Return a row per method: its title, and its entry for each data set and metric."""
-    methods = plan.paper.rows(single)
+    methods = plan.paper.rows(columns[0][0])
     entries = []
     for dataset, metric in columns:
         cells = [plan.table_cell(dataset, row, 0) for row in methods]
@@ -195,7 +193,7 @@ def beside_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """Return one data set: each entry has our value, the paper's and the difference."""
     metrics = [*plan.paper.metrics, "seconds"]
     rows = []
-    for row in plan.paper.rows(dataset in plan.paper.single_datasets):
+    for row in plan.paper.rows(dataset):
         entries = [_entry(plan, summary, dataset, row, metric) for metric in metrics]
         rows.append([row.title, _runs(plan, summary, dataset, row), *entries])
     title = f"{dataset}: {_status(summary, dataset)}"
@@ -220,12 +218,11 @@ def _beside(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -
 
 def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
     """Yield data set, method and metric of all numbers in the tables of results and times."""
-    for single, names in ((False, paper.datasets), (True, paper.single_datasets)):
-        for dataset in names:
-            for row in paper.rows(single):
-                if not row.unpublished:
-                    for metric in [*paper.metrics, "seconds"]:
-                        yield dataset, row, metric
+    for dataset in [*paper.datasets, *paper.single_datasets]:
+        for row in paper.rows(dataset):
+            if not row.unpublished:
+                for metric in [*paper.metrics, "seconds"]:
+                    yield dataset, row, metric
 
 
 def format_measured(value: Measured | None, metric: str = "ACC") -> str:

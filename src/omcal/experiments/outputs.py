@@ -31,7 +31,6 @@ TITLE = "Reproduction of the paper's results"
 _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
 _DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
-_LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
 _INTRODUCTION = (
     "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
     "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
@@ -282,8 +281,6 @@ def _spaced(text: str) -> str:
 
 def _figure(figure: Figure) -> Html:
     title, path = figure
-    if path.stat().st_size > _LARGEST_FIGURE:
-        return paragraph(f"{title}: see figures/{path.name}")
     # As an image: the policy of the page forbids the styles that are inside.
     data = b64encode(path.read_bytes()).decode()
     return Html(

@@ -98,8 +98,9 @@ class Paper:
         self.quick: dict[str, Any] = contents["quick"]
         self.reasons: dict[str, Any] = contents["reasons"]
 
-    def rows(self, single: bool) -> list[Row]:
-        """Return the methods of the multi-view or the single-view tables, in their order."""
+    def rows(self, dataset: str) -> list[Row]:
+        """Return the methods of the tables of a data set, in their order."""
+        single = dataset in self.single_datasets
         titles = list(self.contents["single_methods" if single else "methods"])
         for title, entry in self.contents["method"].items():
             if entry.get("after") in titles:
@@ -213,19 +214,24 @@ class Plan:
                 if self._allows(EXPERIMENTS, experiment):
                     for cell in getattr(self, experiment)(seed):
                         wanted.setdefault(cell.key, cell)
-        return [cell for cell in wanted.values() if self._allows_cell(cell)]
+        return [
+            cell
+            for cell in wanted.values()
+            if self._allows(PAPER_DATASETS, cell.dataset)
+            and self._allows(self._methods(), cell.method)
+        ]
 
     def results(self, seed: int) -> Iterator[Cell]:
         """Yield the cells of nine data sets and nine methods."""
-        yield from self._table_cells(self.paper.datasets, seed, single=False)
+        yield from self._table_cells(self.paper.datasets, seed)
 
     def singleview(self, seed: int) -> Iterator[Cell]:
         """Yield the cells of the single-view table: three data sets, eight methods."""
-        yield from self._table_cells(self.paper.single_datasets, seed, single=True)
+        yield from self._table_cells(self.paper.single_datasets, seed)
 
-    def _table_cells(self, datasets: list[str], seed: int, single: bool) -> Iterator[Cell]:
+    def _table_cells(self, datasets: list[str], seed: int) -> Iterator[Cell]:
         for dataset in datasets:
-            for row in self.paper.rows(single):
+            for row in self.paper.rows(dataset):
                 if seed == 0 or not row.deterministic:
                     yield self.table_cell(dataset, row, seed)
 
@@ -268,11 +274,6 @@ class Plan:
         """Return OMCAL with the paper's parameters, some of them replaced, seed 0."""
         cell = self.table_cell(dataset, self.paper.row("OMCAL"), 0)
         return replace(cell, parameters=cell.parameters | varied)
-
-    def _allows_cell(self, cell: Cell) -> bool:
-        return self._allows(PAPER_DATASETS, cell.dataset) and self._allows(
-            self._methods(), cell.method
-        )
 
     def _allows(self, kind: Iterable[str], name: str) -> bool:
         named = self.only & set(kind)

@@ -64,12 +64,12 @@ def _parse(line: bytes) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
+@dataclass(frozen=True)
 class RecordFile:
     """A file of records that this process alone may add to."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self._descriptor = descriptor
+    path: Path
+    descriptor: int
 
     @classmethod
     @contextmanager
@@ -99,15 +99,15 @@ class RecordFile:
     def add(self, record: Record) -> None:
         """Save one record so that it outlives a kill, a crash of the machine and a full disk."""
         line = (json.dumps(record, allow_nan=False) + "\n").encode()
-        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        end = os.lseek(self.descriptor, 0, os.SEEK_END)
         try:
-            written = os.write(self._descriptor, line)
+            written = os.write(self.descriptor, line)
             if written < len(line):
                 raise OSError("the disk is full")
-            os.fsync(self._descriptor)
+            os.fsync(self.descriptor)
         except OSError as error:
             # Half a record would spoil the next one.
-            os.ftruncate(self._descriptor, end)
+            os.ftruncate(self.descriptor, end)
             raise RecordError(
                 f"cannot save a record to {self.path} ({error.strerror or error}); the records "
                 "before it are whole: make room and start the command again."

@@ -61,8 +61,8 @@ def run_cells(
     source: Source,
     limits: Limits,
     path: Path,
-    *,
     jobs: int = 1,
+    *,
     budget: float = float("inf"),
     observer: Observer | None = None,
 ) -> list[Cell]:
@@ -75,6 +75,8 @@ def run_cells(
             "the experiments limit the memory and time of their processes, which this system "
             "cannot do; run them on Linux or macOS."
         )
+    # Each cell starts from a process that has all libraries loaded and nothing computed.
+    multiprocessing.set_forkserver_preload(["omcal.experiments.worker"])
     prints = source.prints()
     with RecordFile.open(path) as records:
         run = _Run(source, prints, limits, jobs, records, observer or Observer())
@@ -82,26 +84,15 @@ def run_cells(
         return run.work_through(waiting, time.monotonic() + budget)
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        source: Source,
-        prints: dict[str, str],
-        limits: Limits,
-        jobs: int,
-        records: RecordFile,
-        observer: Observer,
-    ) -> None:
-        self._source = source
-        self._prints = prints
-        self._limits = limits
-        self._jobs = jobs
-        self._records = records
-        self._observer = observer
-        self._context = multiprocessing.get_context("forkserver")
-        # Each cell starts from a process that has all libraries loaded and nothing computed.
-        self._context.set_forkserver_preload(["omcal.experiments.worker"])
-        self._over: set[str] = set()  # settings that were over a limit with another seed
+    source: Source
+    prints: dict[str, str]
+    limits: Limits
+    jobs: int
+    records: RecordFile
+    observer: Observer
+    over: set[str] = field(default_factory=set)  # settings over a limit with another seed
 
     def waiting(self, cells: list[Cell]) -> list[Cell]:
         """Return the cells to run.
@@ -109,20 +100,20 @@ class _Run:
         Records count that are of the same file and minor version, and had no tighter limit.
         """
         ended = {}
-        for record in read_records(self._records.path):
-            same_data = record.get("file_print") == self._prints.get(record["dataset"])
+        for record in read_records(self.records.path):
+            same_data = record.get("file_print") == self.prints.get(record["dataset"])
             if not same_data or not is_current(record):
                 continue
             limit = _LIMITS.get(record["status"])
-            if limit and record["limits"][limit] < getattr(self._limits, limit):
+            if limit and record["limits"][limit] < getattr(self.limits, limit):
                 continue
             cell = Cell.of(record)
             ended[cell.key] = record["status"]
             if limit:
-                self._over.add(cell.settings_key)
+                self.over.add(cell.settings_key)
         waiting = [cell for cell in cells if ended.get(cell.key, "error") == "error"]
         again = sum(cell.key in ended for cell in waiting)
-        self._observer.begin(len(cells), len(cells) - len(waiting), again)
+        self.observer.begin(len(cells), len(cells) - len(waiting), again)
         return waiting
 
     def work_through(self, waiting: list[Cell], end: float) -> list[Cell]:
@@ -131,28 +122,29 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="omcal-") as logs:
             try:
                 while waiting or running:
-                    while waiting and len(running) < self._jobs and time.monotonic() <= end:
+                    while waiting and len(running) < self.jobs and time.monotonic() <= end:
                         cell = waiting.pop(0)
-                        if cell.settings_key in self._over:
+                        if cell.settings_key in self.over:
                             continue  # one seed over a limit stands for all seeds
                         with _interrupts_deferred():  # until `finally` knows of the process
                             running.append(self._start(cell, Path(logs)))
                     if not running:
                         break
-                    self._observer.update([(r.cell, r.age) for r in running], len(waiting))
+                    self.observer.update([(r.cell, r.age) for r in running], len(waiting))
                     signs = [sign for r in running for sign in (r.results, r.process.sentinel)]
                     wait(signs, timeout=_POLL_SECONDS)
                     running = [one for one in running if not self._collect(one)]
             finally:
                 for one in running:
                     _stop(one)
-        return [cell for cell in waiting if cell.settings_key not in self._over]
+        return [cell for cell in waiting if cell.settings_key not in self.over]
 
     def _start(self, cell: Cell, logs: Path) -> _Running:
-        receiver, sender = self._context.Pipe(duplex=True)
+        context = multiprocessing.get_context("forkserver")
+        receiver, sender = context.Pipe(duplex=True)
         log = logs / f"{time.monotonic_ns()}.log"
-        arguments = (cell, self._source, self._limits, sender, log)
-        process = self._context.Process(target=run_cell, args=arguments, daemon=True)
+        arguments = (cell, self.source, self.limits, sender, log)
+        process = context.Process(target=run_cell, args=arguments, daemon=True)
         process.start()
         sender.close()
         return _Running(cell, process, receiver, log)
@@ -167,28 +159,28 @@ class _Run:
                 outcome = _died(one)
         elif not one.process.is_alive():
             outcome = _died(one)
-        elif one.age > self._limits.seconds:
-            outcome = {"status": "timeout", "error": f"over {self._limits.seconds:g} s"}
+        elif one.age > self.limits.seconds:
+            outcome = {"status": "timeout", "error": f"over {self.limits.seconds:g} s"}
         else:
             return False
         _stop(one)
         if outcome["status"] in _LIMITS:
-            self._over.add(one.cell.settings_key)
+            self.over.add(one.cell.settings_key)
         record = {
             **asdict(one.cell),
             **outcome,
-            "file_print": self._prints[one.cell.dataset],
-            "data_status": self._source.status(one.cell.dataset, outcome),
-            "limits": {name: getattr(self._limits, name) for name in _LIMITS.values()},
-            "threads": self._limits.threads,
-            "jobs": self._jobs,
+            "file_print": self.prints[one.cell.dataset],
+            "data_status": self.source.status(one.cell.dataset, outcome),
+            "limits": {name: getattr(self.limits, name) for name in _LIMITS.values()},
+            "threads": self.limits.threads,
+            "jobs": self.jobs,
             "versions": versions(),
             "machine": machine(),
             "load": round(os.getloadavg()[0], 1),  # of the whole machine: times suffer from it
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._records.add(record)
-        self._observer.finish(record)
+        self.records.add(record)
+        self.observer.finish(record)
         return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,7 +44,11 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     }
     for i, (title, values) in enumerate(series.items()):
         places = np.arange(len(values)) + (i - 1) * 0.2
-        _dots(ax, places, values, title, LIGHT[i], "osD"[i])
+        colour = LIGHT[i]
+        ax.plot([v for v, _ in values], places, "osD"[i], color=colour, label=title, markersize=5)
+        for place, (_, interval) in zip(places, values, strict=True):
+            if interval is not None:
+                ax.plot(interval, (place, place), color=colour, linewidth=1.5)
     ax.set_yticks(range(len(explanation.views)), [view.name for view in explanation.views])
     ax.set_ylim(len(explanation.views) - 0.5, -0.5)
     ax.set(xlim=(-0.02, 1.02), xlabel="0 to 1")
@@ -122,17 +126,3 @@ def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
     ax.set_xlabel("agreement")
     ax.legend(fontsize="small")
     return open_frame(ax)
-
-
-def _dots(
-    ax: Any,
-    places: Any,
-    values: list[tuple[float, Range | None]],
-    title: str,
-    colour: str,
-    marker: str,
-) -> None:
-    ax.plot([value for value, _ in values], places, marker, color=colour, label=title, markersize=5)
-    for place, (_, interval) in zip(places, values, strict=True):
-        if interval is not None:
-            ax.plot(interval, (place, place), color=colour, linewidth=1.5)
