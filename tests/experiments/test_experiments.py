@@ -202,7 +202,7 @@ def test_points_of_a_curve_have_one_seed():
         for cell, value in ((shared, 0.5), (other, 0.9))
     )
     assert summary.measure(shared, "ACC").mean == pytest.approx(0.7)
-    assert summary.measure(shared, "ACC", one_seed=True).mean == 0.5
+    assert summary.points([shared], "Coil", "ACC") == [(shared, 0.5)]
     assert best_of_grid_table(plan, summary).rows[2][1] == "0.500"  # Coil
 
 

@@ -136,23 +136,17 @@ def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
     """Return the largest ACC over beta × gamma with one seed: the result of a search by labels."""
     rows = []
     for dataset in plan.paper.figure_datasets("sensitivity"):
-        scored = [
-            (summary.measure(cell, "ACC", one_seed=True), cell)
-            for cell in plan.grid(0)
-            if cell.dataset == dataset
-        ]
-        good = [(value.mean, cell) for value, cell in scored if value.mean is not None]
+        points = summary.points(plan.grid(0), dataset, "ACC")
         published = format_measured(plan.paper.value(dataset, "OMCAL", "ACC"))
         table = plan.table_cell(dataset, plan.paper.row("OMCAL"), 0)
         ours = format_measured(summary.measure(table, "ACC"))
-        if not good:
+        if not points:
             rows.append([dataset, NOT_RUN, NOT_RUN, NOT_RUN, ours, published, "0"])
             continue
-        best, cell = max(good, key=lambda pair: pair[0])
+        cell, best = max(points, key=lambda point: point[1])
         beta, gamma = cell.parameters["beta"], cell.parameters["gamma"]
-        rows.append(
-            [dataset, f"{best:.3f}", f"{beta:g}", f"{gamma:g}", ours, published, str(len(good))]
-        )
+        row = [f"{best:.3f}", f"{beta:g}", f"{gamma:g}", ours, published, str(len(points))]
+        rows.append([dataset, *row])
     header = ["dataset", "largest ACC", "β", "γ", "all seeds", "paper", "points"]
     notes = [
         "Each point is one run, with seed 0, so that chance may put the best of them below the "

@@ -38,15 +38,12 @@ def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
 def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw ACC over beta × gamma, one figure per data set."""
     for dataset in plan.paper.figure_datasets("sensitivity"):
-        points = {}
-        for cell in plan.grid(0):
-            if cell.dataset == dataset:
-                value = summary.measure(cell, "ACC", one_seed=True).mean
-                points[cell.parameters["beta"], cell.parameters["gamma"]] = value
-        if sum(value is not None for value in points.values()) < 2:
+        points = summary.points(plan.grid(0), dataset, "ACC")
+        if len(points) < 2:
             continue  # the point of the tables is no grid
-        beta, gamma = (sorted({pair[k] for pair in points}) for k in (0, 1))
-        values = [[_number(points[b, g]) for g in gamma] for b in beta]
+        found = {(c.parameters["beta"], c.parameters["gamma"]): value for c, value in points}
+        beta, gamma = plan.varied["beta"], plan.varied["gamma"]
+        values = [[found.get((b, g), np.nan) for g in gamma] for b in beta]
         title = f"ACC of OMCAL on {dataset} over β and γ"
         panels = {title: partial(plots.parameter_grid, values, beta, gamma)}
         yield f"grid_{dataset.lower()}", title, _drawn(panels, (6.4, 4.4))
@@ -57,14 +54,10 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     for metric, name in (("ACC", "anchors"), ("seconds", "anchors_time")):
         panels = {}
         for dataset in plan.paper.figure_datasets("sensitivity"):
-            cells = [cell for cell in plan.anchors(0) if cell.dataset == dataset]
-            pairs = [
-                (c.parameters["n_anchors"], summary.measure(c, metric, one_seed=True))
-                for c in cells
-            ]
-            known = [(m, value.mean) for m, value in pairs if value.mean is not None]
-            if len(known) > 1:
-                numbers, values = ([pair[k] for pair in known] for k in (0, 1))
+            points = summary.points(plan.anchors(0), dataset, metric)
+            if len(points) > 1:
+                cells, values = zip(*points, strict=True)
+                numbers = [cell.parameters["n_anchors"] for cell in cells]
                 panels[dataset] = partial(plots.over_anchors, numbers, values, metric)
         what = "Accuracy" if metric == "ACC" else "Time"
         if panels:
@@ -96,21 +89,16 @@ def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     metrics = plan.paper.metrics
     panels = {}
     for dataset in plan.paper.figure_datasets("transfer"):
-        scores = {
-            cell.method.upper(): [_number(summary.measure(cell, m).mean) for m in metrics]
-            for cell in plan.transfer(0)
-            if cell.dataset == dataset
-        }
-        known = {name: row for name, row in scores.items() if np.isfinite(row).any()}
-        if known:
-            bars = partial(plots.scores_by_method, list(known.values()), list(known), metrics)
+        scores = {}
+        for cell in plan.transfer(0):
+            means = [summary.measure(cell, metric).mean for metric in metrics]
+            if cell.dataset == dataset and None not in means:
+                scores[cell.method.upper()] = np.array(means, dtype=np.float64)
+        if scores:
+            bars = partial(plots.scores_by_method, list(scores.values()), list(scores), metrics)
             panels[dataset] = bars
     if panels:
         yield "transfer", "OMCAL's steps carried over to SMC", _drawn(panels, (5.2, 3.4))
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def _drawn(panels: Panels, size: tuple[float, float], columns: int | None = None) -> Figure:

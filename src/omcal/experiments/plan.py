@@ -235,22 +235,26 @@ class Plan:
                 if seed == 0 or not row.deterministic:
                     yield self.table_cell(dataset, row, seed)
 
+    @property
+    def varied(self) -> dict[str, list[float]]:
+        """The values of beta, of gamma and of the anchors beyond c, for the sensitivity."""
+        values: dict[str, Any] = self.paper.contents["sensitivity"]
+        return self.paper.quick if self.quick else values
+
     def grid(self, seed: int) -> Iterator[Cell]:
         """Yield OMCAL over beta × gamma, with one seed."""
         if seed == 0:
-            values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
             for dataset in self.paper.figure_datasets("sensitivity"):
-                for beta in values["beta"]:
-                    for gamma in values["gamma"]:
+                for beta in self.varied["beta"]:
+                    for gamma in self.varied["gamma"]:
                         yield self.omcal_cell(dataset, beta=beta, gamma=gamma)
 
     def anchors(self, seed: int) -> Iterator[Cell]:
         """Yield OMCAL over the number of anchors, from c to c + 150, with one seed."""
         if seed == 0:
-            values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
             for dataset in self.paper.figure_datasets("sensitivity"):
                 c = self.paper.size(dataset)["clusters"]
-                for extra in values["extra_anchors"]:
+                for extra in self.varied["extra_anchors"]:
                     yield self.omcal_cell(dataset, n_anchors=c + extra)
 
     def structure(self, seed: int) -> Iterator[Cell]:

@@ -143,12 +143,9 @@ class Summary:
         runs = [record for record in self.runs(cell) if record["status"] == "ok"]
         return sorted(runs, key=lambda record: record["seed"])
 
-    def measure(self, cell: Cell, metric: str, *, one_seed: bool = False) -> Measured:
-        """Return mean and spread of a metric, or of "seconds", over all seeds or the cell's own.
-
-        Points of a curve have one seed; the one that tables share with it would else have more.
-        """
-        runs = [run for run in self.runs(cell) if not one_seed or run["seed"] == cell.seed]
+    def measure(self, cell: Cell, metric: str) -> Measured:
+        """Return mean and spread of a metric, or of "seconds", over all seeds."""
+        runs = self.runs(cell)
         good = [record for record in runs if record["status"] == "ok"]
         over = [record for record in runs if record["status"] in ("timeout", "memory")]
         if over:
@@ -158,6 +155,19 @@ class Summary:
         if runs:
             return Measured(word=_WORDS[runs[0]["status"]])
         return Measured(word=NOT_RUN if self.is_present(cell.dataset) else "absent")
+
+    def points(self, cells: Iterable[Cell], dataset: str, metric: str) -> list[tuple[Cell, float]]:
+        """Return the cells of a data set with a result, each with a metric for its own seed.
+
+        Points of a curve have one seed; the one that tables share with it would else have more.
+        """
+        return [
+            (cell, _value(run, metric))
+            for cell in cells
+            if cell.dataset == dataset
+            for run in self.finished(cell)
+            if run["seed"] == cell.seed
+        ]
 
     def is_present(self, dataset: str) -> bool:
         """Whether the data set was there, now or when its records were made."""
