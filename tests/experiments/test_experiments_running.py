@@ -20,7 +20,7 @@ from omcal.cli.reproduce import RECORDS
 from omcal.experiments import records as records_module
 from omcal.experiments.outputs import write_outputs
 from omcal.experiments.plan import Cell, Plan
-from omcal.experiments.records import RecordError, RecordFile, Summary, read_records
+from omcal.experiments.records import RecordFile, Summary, read_records
 from omcal.experiments.runner import run_cells
 from omcal.experiments.worker import Limits, PaperData
 
@@ -234,7 +234,7 @@ def test_half_a_write_is_taken_back(tmp_path, monkeypatch):
     with RecordFile.open(path) as file:
         file.add({"a": 1})
         monkeypatch.setattr(records_module.os, "write", lambda d, line: real(d, line[:5]))
-        with pytest.raises(RecordError, match="the records before it are whole"):
+        with pytest.raises(OSError, match="the records before it are whole"):
             file.add({"b": 2})
         monkeypatch.undo()
         file.add({"c": 3})
@@ -256,7 +256,7 @@ def test_two_runs_do_not_share_a_file(tmp_path):
     path = tmp_path / RECORDS
     with RecordFile.open(path):
         second = RecordFile.open(path)
-        with pytest.raises(RecordError, match="in use by another run"):
+        with pytest.raises(OSError, match="in use by another run"):
             second.__enter__()
 
 

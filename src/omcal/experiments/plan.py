@@ -119,16 +119,13 @@ class Paper:
         """Return the printed value of a metric or of "seconds"; None if there is none."""
         if self.row(method).unpublished:
             return None
-        return Measured.parse(self._printed(dataset, method, metric))
-
-    def _printed(self, dataset: str, method: str, metric: str) -> str:
         c = self.contents
         if dataset in self.single_datasets:
-            columns = [*self.metrics, "seconds"]
-            return str(c["single_results"][dataset][method][columns.index(metric)])
+            column = [*self.metrics, "seconds"].index(metric)
+            return Measured.parse(c["single_results"][dataset][method][column])
         if metric == "seconds":
-            return str(c["seconds"][dataset][c["methods"].index(method)])
-        return str(c["results"][metric][method][self.datasets.index(dataset)])
+            return Measured.parse(c["seconds"][dataset][c["methods"].index(method)])
+        return Measured.parse(c["results"][metric][method][self.datasets.index(dataset)])
 
     def omcal_parameters(self, dataset: str) -> dict[str, Any]:
         """Return the paper's m, beta and gamma as parameters of the estimator; m ≥ c."""

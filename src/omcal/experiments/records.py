@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,6 @@ from omcal.experiments.plan import NOT_RUN, OVER_MEMORY, OVER_TIME, Cell, Measur
 
 Record = dict[str, Any]
 _WORDS = {"timeout": OVER_TIME, "memory": OVER_MEMORY, "error": "error"}
-
-
-class RecordError(OSError):
-    """A record could not be saved; earlier records are whole."""
 
 
 def is_current(record: Record) -> bool:
@@ -82,7 +78,7 @@ class RecordFile:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RecordError(
+                raise OSError(
                     f"{path} is in use by another run; wait for it, or choose another --out."
                 ) from error
             file = cls(path, descriptor)
@@ -108,28 +104,24 @@ class RecordFile:
         except OSError as error:
             # Half a record would spoil the next one.
             os.ftruncate(self.descriptor, end)
-            raise RecordError(
+            raise OSError(
                 f"cannot save a record to {self.path} ({error.strerror or error}); the records "
                 "before it are whole: make room and start the command again."
             ) from error
 
 
-@dataclass
 class Summary:
     """Every record, found by its setting; of repeated cells the last one counts.
 
     `status` says of data sets whether they are there: see `contents.STATUS_WORDS`.
     """
 
-    records: Iterable[Record]
-    status: dict[str, str] = field(default_factory=dict)
-    _by_setting: dict[str, dict[int, Record]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.records = list(self.records)
+    def __init__(self, records: Iterable[Record], status: Mapping[str, str] | None = None) -> None:
+        self.records = list(records)
         # The status at the time of a run counts, also where the data are gone by now.
-        self.status = self.status | {r["dataset"]: r["data_status"] for r in self.records}
-        self._by_setting = {}
+        self.status: dict[str, str] = dict(status or {})
+        self.status |= {record["dataset"]: record["data_status"] for record in self.records}
+        self._by_setting: dict[str, dict[int, Record]] = {}
         for record in self.records:
             seeds = self._by_setting.setdefault(Cell.of(record).settings_key, {})
             seeds[record["seed"]] = record

@@ -162,9 +162,7 @@ def confusion(
         raise ValueError(
             f"classes has shape {known.shape} and labels {found.shape}; give one per sample."
         )
-    names, counts = class_counts(known, found, int(found.max()) + 1)
-    order = diagonal_order(counts)
-    table = counts[order]
+    names, order, table = class_table(known, found, int(found.max()) + 1)
     ax = new_axes(ax)
     ax.imshow(table, cmap="Blues", vmin=0)
     for (i, j), count in np.ndenumerate(table):
@@ -177,25 +175,25 @@ def confusion(
     return ax
 
 
-def class_counts(classes: Array, labels: Array, n_clusters: int) -> tuple[Array, Array]:
-    """Return the names of the classes, and the number of samples of each in each cluster."""
-    names, codes = np.unique(classes, return_inverse=True)
-    cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
-    return names, cells.reshape(n_clusters, len(names))
+def class_table(classes: Array, labels: Array, n_clusters: int) -> tuple[Array, Array, Array]:
+    """Return classes, clusters, and the number of samples of each class in each cluster.
 
-
-def diagonal_order(counts: Array) -> Array:
-    """Return the clusters in the order of the classes matched to them; the others last.
+    The clusters are in the order of the classes matched to them; the others last.
 
     Examples
     --------
-    >>> diagonal_order(np.array([[0, 9], [1, 0], [7, 1]])).tolist()
-    [2, 0, 1]
+    >>> classes, labels = np.array(["b", "b", "a", "a", "a"]), np.array([0, 0, 2, 2, 1])
+    >>> [part.tolist() for part in class_table(classes, labels, n_clusters=3)]
+    [['a', 'b'], [2, 0, 1], [[2, 0], [0, 2], [1, 0]]]
     """
-    clusters, classes = linear_sum_assignment(counts, maximize=True)
+    names, codes = np.unique(classes, return_inverse=True)
+    cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
+    counts = cells.reshape(n_clusters, len(names))
+    clusters, matched = linear_sum_assignment(counts, maximize=True)
     place = counts.argmax(axis=1) + counts.shape[1]
-    place[clusters] = classes
-    return np.argsort(place, kind="stable")
+    place[clusters] = matched
+    order = np.argsort(place, kind="stable")
+    return names, order, counts[order]
 
 
 @on_axes

@@ -23,7 +23,7 @@ from omcal.model.subset_fits import refit, view_products
 from omcal.model.view_effects import ViewExplanation
 from omcal.places.data_scan import complete_sample
 from omcal.places.memory import MemoryRows, learn_in_memory
-from omcal.plots.clusters import class_counts, diagonal_order
+from omcal.plots.clusters import class_table
 from omcal.report.columns import Column, one_per_sample, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
@@ -285,8 +285,6 @@ def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Arr
 
 
 def _class_table(classes: Array, labels: Array, n_clusters: int) -> ClassTable:
-    names, counts = class_counts(classes, labels, n_clusters)
-    order = diagonal_order(counts)
-    return ClassTable(
-        [str(name) for name in names], order.tolist(), counts[order], evaluate(classes, labels)
-    )
+    names, order, counts = class_table(classes, labels, n_clusters)
+    listed = [str(name) for name in names]
+    return ClassTable(listed, order.tolist(), counts, evaluate(classes, labels))
