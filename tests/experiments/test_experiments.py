@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
@@ -28,18 +29,18 @@ from omcal.experiments.tables import Entry, Table, ranked
 def test_every_cell_of_every_table_is_there():
     c = PAPER.contents
     assert len(PAPER.datasets) == 9 and len(PAPER.single_datasets) == 3
-    assert [len(c["methods"]), len(c["single_methods"]), len(PAPER.metrics)] == [9, 8, 6]
-    assert list(c["sizes"]) == PAPER.datasets and list(c["single_sizes"]) == PAPER.single_datasets
+    assert len(PAPER.metrics) == 6
+    assert list(PAPER.published) == list(c["sizes"]) == PAPER.datasets + PAPER.single_datasets
     assert list(c["parameters"]) == PAPER.datasets
     assert all({"m", "beta", "gamma"} <= set(p) for p in c["parameters"].values())
-    assert list(c["complexity"]) == c["methods"]
-    assert list(c["results"]) == PAPER.metrics
-    results = [v for t in c["results"].values() for row in t.values() for v in row]
-    seconds = [v for row in c["seconds"].values() for v in row]
-    single = [v for t in c["single_results"].values() for row in t.values() for v in row]
-    assert (len(results), len(seconds), len(single)) == (9 * 9 * 6, 9 * 9, 3 * 8 * 7)
-    for text in results + seconds + single:
-        Measured.parse(text)
+    methods = {dataset: list(rows) for dataset, rows in PAPER.published.items()}
+    assert all(methods[dataset] == list(c["complexity"]) for dataset in PAPER.datasets)
+    assert all(methods[dataset] == methods["TDT2"] for dataset in PAPER.single_datasets)
+    assert (len(methods["Coil"]), len(methods["TDT2"])) == (9, 8)
+    for rows in PAPER.published.values():
+        assert {len(row) for row in rows.values()} == {6 + 1}
+        for text in chain(*rows.values()):
+            Measured.parse(text)
     numbers = list(published_numbers(PAPER))
     assert len(numbers) == 486 + 81 + 168
     assert all(PAPER.value(d, row.title, metric) is not None for d, row, metric in numbers)
@@ -58,23 +59,23 @@ def tex_rows(tex, label):
 
 def test_every_value_is_the_papers(shared):
     tex = (shared / "paper" / "omcal.tex").read_text(encoding="utf-8")
-    c = PAPER.contents
-    found = {}
-    metric = ""
-    for first, method, *values in tex_rows(tex, "Tab:result"):
-        metric = first or metric
-        found[metric, method] = [v + ")" * (v.count("(") - v.count(")")) for v in values]
-    assert {(m, k): v for m, t in c["results"].items() for k, v in t.items()} == found
-    times = {row[0]: row[1:] for row in tex_rows(tex, "Tab:running time")}
-    assert c["seconds"] == times
-    dataset, single = "", {}
+    found = {dataset: {} for dataset in PAPER.published}
+    for _, method, *values in tex_rows(tex, "Tab:result"):  # metric by metric, in their order
+        for dataset, v in zip(PAPER.datasets, values, strict=True):
+            whole = v + ")" * (v.count("(") - v.count(")"))
+            found[dataset].setdefault(method, []).append(whole)
+    assert [row[0] for row in tex_rows(tex, "Tab:result") if row[0]] == PAPER.metrics
+    for dataset, *values in tex_rows(tex, "Tab:running time"):
+        for method, seconds in zip(found[dataset], values, strict=True):
+            found[dataset][method].append(seconds)
+    dataset = ""
     for first, method, *values in tex_rows(tex, "Tab:result_single"):
         dataset = first or dataset
-        single[dataset, method] = values
-    assert {(d, k): v for d, t in c["single_results"].items() for k, v in t.items()} == single
+        found[dataset][method] = values
+    assert found == PAPER.published
     names = {"MNIST": "Mnist", "Cal101": "Caltech101"}
     for name, m, beta, gamma in tex_rows(tex, "Tab:detail of parameters"):
-        printed = c["parameters"][names.get(name, name)]
+        printed = PAPER.contents["parameters"][names.get(name, name)]
         assert [printed["m"], printed["beta"], printed["gamma"]] == [
             int(m),
             float(beta),

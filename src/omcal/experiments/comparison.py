@@ -272,22 +272,18 @@ def _table(
 ) -> Table:
     labelled = data.labels is not None and bool(data.is_labelled.any())
     cells = list(rows_of.values())
-    columns: dict[str, list[Entry]] = {}
+    in_views = [f"in {view}" for view in data.views] if len(data.views) > 1 else []
+    metrics = load_paper().metrics if labelled else ["agreement", *in_views]
+    scores = {metric: [summary.measure(cell, metric) for cell in cells] for metric in metrics}
+    if not labelled:
+        scores = {"stability": [_stability(summary, cell) for cell in cells], **scores}
+    columns = {metric: measured_entries(found) for metric, found in scores.items()}
     if labelled:
-        scores = {m: [summary.measure(cell, m) for cell in cells] for m in load_paper().metrics}
-        columns = {metric: measured_entries(found) for metric, found in scores.items()}
         columns["rank"] = _ranks(list(scores.values()))
-    else:
-        columns["stability"] = measured_entries([_stability(summary, cell) for cell in cells])
-        in_views = [f"in {view}" for view in data.views] if len(data.views) > 1 else []
-        for metric in ("agreement", *in_views):
-            columns[metric] = measured_entries([summary.measure(cell, metric) for cell in cells])
     seconds = [summary.measure(cell, "seconds") for cell in cells]
     columns["seconds"] = measured_entries(seconds, "seconds")
     columns["runs"] = [Entry(str(measured.runs)) for measured in seconds]
-    rows: list[list[str | Entry]] = [
-        [title, *(column[i] for column in columns.values())] for i, title in enumerate(rows_of)
-    ]
+    rows = list(zip(rows_of, *columns.values(), strict=True))
     classes = f", {data.n_classes} classes" if labelled else ""
     title = (
         f"{data.name}: {data.n_samples} samples, {len(data.views)} views, {n_clusters} clusters"

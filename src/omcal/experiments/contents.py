@@ -107,10 +107,10 @@ def times_table(plan: Plan, summary: Summary) -> Table:
 
 def single_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """Return all metrics and the time of the single-view methods on one data set."""
-    metrics = [*plan.paper.metrics, "seconds"]
-    rows = _method_rows(plan, summary, [(dataset, metric) for metric in metrics])
+    columns = plan.paper.columns
+    rows = _method_rows(plan, summary, [(dataset, metric) for metric in columns])
     title = f"Single-view results: {dataset}"
-    return Table(f"single_{dataset.lower()}", title, ["method", *metrics], rows, [RANKS_NOTE])
+    return Table(f"single_{dataset.lower()}", title, ["method", *columns], rows, [RANKS_NOTE])
 
 
 def _method_rows(plan: Plan, summary: Summary, columns: list[tuple[str, str]]) -> list[list[Any]]:
@@ -185,13 +185,13 @@ def headline_table(plan: Plan, summary: Summary) -> Table:
 
 def beside_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """Return one data set: each entry has our value, the paper's and the difference."""
-    metrics = [*plan.paper.metrics, "seconds"]
     rows = []
     for row in plan.paper.rows(dataset):
-        entries = [_entry(plan, summary, dataset, row, metric) for metric in metrics]
+        entries = [_entry(plan, summary, dataset, row, metric) for metric in plan.paper.columns]
         rows.append([row.title, _runs(plan, summary, dataset, row), *entries])
     title = f"{dataset}: {_status(summary, dataset)}"
-    return Table(f"beside_{dataset.lower()}", title, ["method", "runs", *metrics], rows)
+    header = ["method", "runs", *plan.paper.columns]
+    return Table(f"beside_{dataset.lower()}", title, header, rows)
 
 
 def _runs(plan: Plan, summary: Summary, dataset: str, row: Row) -> str:
@@ -212,11 +212,10 @@ def _beside(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -
 
 def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
     """Yield data set, method and metric of all numbers in the tables of results and times."""
-    for dataset in [*paper.datasets, *paper.single_datasets]:
-        for row in paper.rows(dataset):
-            if not row.unpublished:
-                for metric in [*paper.metrics, "seconds"]:
-                    yield dataset, row, metric
+    for dataset, methods in paper.published.items():
+        for title in methods:
+            for metric in paper.columns:
+                yield dataset, paper.row(title), metric
 
 
 def format_measured(value: Measured | None, metric: str = "ACC") -> str:

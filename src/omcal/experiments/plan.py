@@ -73,8 +73,7 @@ class Row:
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     deterministic: bool = False  # uses no random numbers: one run tells all
-    unpublished: bool = False
-    after: str = ""  # of an unpublished one: title of the row that it follows
+    after: str = ""  # of one that the paper does not have: title of the row that it follows
 
 
 class Paper:
@@ -92,16 +91,17 @@ class Paper:
     def __init__(self, contents: dict[str, Any]) -> None:
         self.contents = contents
         self.metrics: list[str] = contents["metrics"]
+        self.columns = [*self.metrics, "seconds"]
         self.datasets: list[str] = contents["datasets"]
         self.single_datasets: list[str] = contents["single_datasets"]
         self.run: dict[str, Any] = contents["run"]
         self.quick: dict[str, Any] = contents["quick"]
         self.reasons: dict[str, Any] = contents["reasons"]
+        self.published: dict[str, dict[str, list[str]]] = contents["published"]
 
     def rows(self, dataset: str) -> list[Row]:
         """Return the methods of the tables of a data set, in their order."""
-        single = dataset in self.single_datasets
-        titles = list(self.contents["single_methods" if single else "methods"])
+        titles = list(self.published[dataset])
         for title, entry in self.contents["method"].items():
             if entry.get("after") in titles:
                 titles.insert(titles.index(entry["after"]) + 1, title)
@@ -112,20 +112,13 @@ class Paper:
 
     def size(self, dataset: str) -> dict[str, Any]:
         """Return samples, clusters and features as published."""
-        sizes = {**self.contents["sizes"], **self.contents["single_sizes"]}
-        return dict(sizes[dataset])
+        return dict(self.contents["sizes"][dataset])
 
     def value(self, dataset: str, method: str, metric: str) -> Measured | None:
         """Return the printed value of a metric or of "seconds"; None if there is none."""
-        if self.row(method).unpublished:
+        if method not in self.published[dataset]:
             return None
-        c = self.contents
-        if dataset in self.single_datasets:
-            column = [*self.metrics, "seconds"].index(metric)
-            return Measured.parse(c["single_results"][dataset][method][column])
-        if metric == "seconds":
-            return Measured.parse(c["seconds"][dataset][c["methods"].index(method)])
-        return Measured.parse(c["results"][metric][method][self.datasets.index(dataset)])
+        return Measured.parse(self.published[dataset][method][self.columns.index(metric)])
 
     def omcal_parameters(self, dataset: str) -> dict[str, Any]:
         """Return the paper's m, beta and gamma as parameters of the estimator; m ≥ c."""
