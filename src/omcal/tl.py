@@ -18,9 +18,8 @@ from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
 from omcal.report.layout import model_layout
-from omcal.views.frames import is_frame
+from omcal.views.frames import Columns, is_frame
 from omcal.views.mixed import stacked
-from omcal.views.typed import Columns
 
 __all__ = ["model_of", "omcal", "views_of"]
 

@@ -12,9 +12,9 @@ from omcal.datasets._contents import Contents
 from omcal.datasets._names import NAMELESS, choose_ids, is_label_name, seems_id
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix, listed
+from omcal.views.frames import Columns, is_numeric
 from omcal.views.mixed import Plan, has_texts, make_plan, stacked
 from omcal.views.pair import DataError, Ids, is_id_name, numbers_rows
-from omcal.views.typed import Columns, is_numeric
 
 WHOLE = "X"  # the view of all numeric columns
 

@@ -11,12 +11,12 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
 from omcal.views.columns import listed_shapes
+from omcal.views.frames import Columns
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.named import NamedViews
 from omcal.views.pair import DataError, Ids, Member
 from omcal.views.present import rows_present
 from omcal.views.stored import StoredTable
-from omcal.views.typed import Columns
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 ROW_NUMBERS = ""  # the name of ids that merely number the rows

@@ -28,8 +28,8 @@ from omcal.datasets._names import (
 )
 from omcal.machine.arrays import Array
 from omcal.views.columns import listed, listed_shapes
+from omcal.views.frames import Columns
 from omcal.views.pair import DataError
-from omcal.views.typed import Columns
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from omcal.datasets.joining import Part, Source, add_labels, renamed, select_par
 from omcal.datasets.joining import join as join_parts
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
+from omcal.views.frames import Columns
 from omcal.views.like import TableLike
 from omcal.views.pair import DataError, Ids, as_text, is_whole, require_unique
-from omcal.views.typed import Columns
 from omcal.views.view import column_names, is_arrow
 
 OnePath: TypeAlias = str | os.PathLike[str]

@@ -16,17 +16,18 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 from omcal.views.columns import listed, numbered, refuse_columns, split_columns
-from omcal.views.frames import index_of, is_frame
-from omcal.views.named import NamedViews
-from omcal.views.pair import as_text, is_id_name, numbers_rows
-from omcal.views.typed import (
+from omcal.views.frames import (
     Columns,
     as_floats,
     frame_column,
+    index_of,
+    is_frame,
     is_missing,
     is_numeric,
     side_by_side,
 )
+from omcal.views.named import NamedViews
+from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.view import is_arrow
 
 MOST_LEVELS = 50  # of a category; more are free text

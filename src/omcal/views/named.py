@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from omcal.machine.arrays import Mask
+from omcal.views.frames import Columns
 from omcal.views.pair import Ids
-from omcal.views.typed import Columns
 
 
 class NamedViews(dict[str, Any]):

@@ -27,8 +27,8 @@ from omcal.datasets.readers._numbers import (
 )
 from omcal.machine.arrays import Array, Mask
 from omcal.views.columns import listed
+from omcal.views.frames import as_column
 from omcal.views.pair import DataError, as_text, is_id_name
-from omcal.views.typed import as_column
 
 BLOCK_CELLS = 2**20
 SAMPLE_ROWS = 1000  # rows examined to decide whether the first row is a header
@@ -71,7 +71,7 @@ def read_cells(
     """Return the columns of a table by name, and notes on how its cells were read.
 
     A column holds numbers (float64), booleans, dates or, where no cell is one of these, text; see
-    `omcal.views.typed`. Columns named like labels or ids, and codes, are whole numbers where that
+    `omcal.views.frames`. Columns named like labels or ids, and codes, are whole numbers where that
     loses nothing, else text. Decimal marks and thousands separators follow from all rows.
     """
     first = next(rows, None)

@@ -13,9 +13,8 @@ from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.columns import listed
-from omcal.views.frames import arrow_index, index_columns
+from omcal.views.frames import arrow_column, index_columns, index_of, is_numeric, is_text_type
 from omcal.views.pair import DataError
-from omcal.views.typed import arrow_column, is_numeric, is_text_type
 
 
 def read_parquet(path: Path) -> Contents:
@@ -42,7 +41,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
     require_short(table.column_names)
     columns: dict[str, Array] = {}
     unused = []
-    index = arrow_index(table)
+    index = index_of(table)
     named_index = index is not None and index.name != NAMELESS
     if index is not None and index.numbering:
         columns[""] = np.asarray(index.values).astype(np.int64)

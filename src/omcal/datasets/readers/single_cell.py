@@ -17,9 +17,9 @@ from omcal.datasets._data import Matrix, spread_rows
 from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.datasets.readers._variables import Node, is_sparse, read_part, read_sparse
 from omcal.machine.arrays import Array
+from omcal.views.frames import Columns, as_column
 from omcal.views.mixed import stacked
 from omcal.views.pair import DataError, Ids, as_text
-from omcal.views.typed import Columns, as_column
 
 PREFERRED = "X_pca"
 INDEX_NAMES = {"_index", "index", "__categories"}
