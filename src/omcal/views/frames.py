@@ -262,8 +262,14 @@ def is_frame(data: Any) -> bool:
 def index_of(frame: Any) -> Ids | None:
     """Return the index of a pandas frame as ids, also of one that became an Arrow table."""
     if not is_arrow(frame):
-        index = getattr(frame, "index", None)
-        return Ids.of_index(index) if hasattr(index, "get_indexer") else None
+        index: Any = getattr(frame, "index", None)
+        if not hasattr(index, "get_indexer"):
+            return None
+        if type(index).__name__ == "RangeIndex":
+            numbering = index.start in (0, 1) and index.step == 1
+        else:
+            numbering = index.name is None and numbers_rows(index.to_numpy())
+        return Ids(str("index" if index.name is None else index.name), index, numbering)
     columns = index_columns(frame)
     if len(columns) == 1:
         name = "index" if columns[0].startswith("__index_level_") else columns[0]

@@ -71,15 +71,6 @@ class Ids:
     values: Any  # an array of text, or an index of pandas
     numbering: bool = False  # whether they merely number the rows under no name of their own
 
-    @classmethod
-    def of_index(cls, index: Any) -> Ids:
-        """Return the index of a pandas frame as ids."""
-        if type(index).__name__ == "RangeIndex":
-            numbering = index.start in (0, 1) and index.step == 1
-        else:
-            numbering = index.name is None and numbers_rows(index.to_numpy())
-        return cls(str("index" if index.name is None else index.name), index, numbering)
-
     def text(self) -> Array:
         """Return the ids as text."""
         values = self.values
@@ -148,7 +139,7 @@ def pair(members: Sequence[Member], how: How = "same") -> Pairing:
         why = "there is none in it" if telling or not known else "they merely number their rows"
         raise PairingError(
             f"{listed(lacking)} cannot be joined by id, because {why}, and the rows do not match "
-            f"({sizes} samples); {_advice(members, remedy)}"
+            f"({sizes} samples); {_transposed(members) or remedy}"
         )
     return _by_ids([member for member, _ in known], [ids.text() for _, ids in known], how, remedy)
 
@@ -200,16 +191,11 @@ def _require_overlap(
             raise PairingError(
                 f"no id of {member.name} is in another table: it has "
                 f"{listed(list(index[i])[:3])}, the others have {listed(sorted(others)[:3])}; "
-                f"{_differently_written(index) or _advice(members, remedy)}"
+                f"{_differently_written(index) or _transposed(members) or remedy}"
             )
 
 
-def _advice(members: Sequence[Member], remedy: str) -> str:
-    advice = transposed(members)
-    return f"{advice}." if advice else remedy
-
-
-def transposed(members: Sequence[Member]) -> str:
+def _transposed(members: Sequence[Member]) -> str:
     """Return the advice to transpose tables that seem to have their samples in columns, or nothing.
 
     The columns of such a table are called like the samples, or like the columns, of another, or
@@ -225,7 +211,7 @@ def transposed(members: Sequence[Member]) -> str:
             return (
                 f"columns of {one.name} are called like samples of {other.name} "
                 f"({listed(shared[:3])}): its samples are in its columns. Transpose it (frame.T); "
-                f"where all tables are like that, {_OPTION}"
+                f"where all tables are like that, {_OPTION}."
             )
     if all(member.ids is None for member in members):  # numbers, too, may name the samples
         titles = {member.name: set(member.columns) for member in members}
@@ -234,13 +220,13 @@ def transposed(members: Sequence[Member]) -> str:
         if len(shared) > 1 and 2 * len(shared) > len(titles[one.name]):
             return (
                 f"columns of {one.name} and {other.name} are called the same "
-                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}"
+                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}."
             )
     for one, other in pairs:
         if titles[one.name] and other.n in one.widths:
             return (
                 f"{one.name} has {other.n} columns: if these are the samples, say so with "
-                f"{_OPTION}; otherwise {ID_OPTION}"
+                f"{_OPTION}; otherwise {ID_OPTION}."
             )
     return ""
 
