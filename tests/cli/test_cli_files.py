@@ -13,8 +13,8 @@ from scipy import sparse
 import omcal.machine.memory
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.cli import main
-from omcal.cli.files import read_labels
 from omcal.datasets import MultiViewData, load_views, make_multiview, save_views
+from omcal.datasets.loading import read_labels
 from omcal.metrics import evaluate
 
 Ended = namedtuple("Ended", "code out err")

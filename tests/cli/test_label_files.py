@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from omcal.cli.files import read_label_pair, read_labels, write_labels
+from omcal.cli.files import read_label_pair, write_labels
 from omcal.datasets import DataError
+from omcal.datasets.loading import read_labels
 
 
 @pytest.mark.parametrize(

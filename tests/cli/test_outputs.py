@@ -13,8 +13,8 @@ import pytest
 import omcal
 from omcal.cli import main
 from omcal.cli.console import visible
-from omcal.cli.files import read_labels
 from omcal.datasets import make_multiview, save_views
+from omcal.datasets.loading import read_labels
 from small_disk import small_disk
 
 Ended = namedtuple("Ended", "code out err")

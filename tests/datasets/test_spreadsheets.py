@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omcal.cli.files import read_labels, write_labels
+from omcal.cli.files import write_labels
 from omcal.datasets import MultiViewData, load_views, save_views
+from omcal.datasets.loading import read_labels
 
 NAMES = [
     "a;=HYPERLINK(3)",

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from omcal import OMCAL, Consensus, load
-from omcal.cli.files import read_labels
 from omcal.datasets import make_multiview
+from omcal.datasets.loading import read_labels
 
 MADE = make_multiview(200, n_clusters=3, random_state=0)
 OTHER = make_multiview(100, n_clusters=3, n_views=2, random_state=1)

@@ -13,7 +13,6 @@ from omcal.machine.optional import require
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
-    from omcal.datasets.joining import LabelColumn
     from omcal.machine.arrays import Array
 
 _SAMPLE_COLUMN = "sample"
@@ -166,6 +165,7 @@ def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
     import numpy as np
 
     from omcal.datasets._data import is_known
+    from omcal.datasets.loading import read_labels
 
     one, other = read_labels(true), read_labels(pred)
     if one.ids is None or other.ids is None or not set(one.ids) & set(other.ids):
@@ -196,14 +196,3 @@ def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
     if not known.all():
         notes.append(f"{int((~known).sum())} samples without a label are left out")
     return y_true[known], y_pred[known], notes
-
-
-def read_labels(path: Path) -> LabelColumn:
-    """Read the labels of a file, and the ids of the samples where it has a column of them."""
-    from omcal.datasets._contents import reading
-    from omcal.datasets.joining import label_column
-    from omcal.datasets.loading import read_label_table
-
-    contents = read_label_table(path)
-    with reading(path, contents.format):
-        return label_column(contents)

@@ -275,16 +275,11 @@ def label_column(
     )
 
 
-def add_labels(
-    data: MultiViewData, path: Path, contents: Contents, ids: str | bool | None
-) -> MultiViewData:
+def add_labels(data: MultiViewData, path: Path, found: LabelColumn) -> MultiViewData:
     """Return the data set with the labels of a file: by ids, by order where one has none."""
-    with reading(path, contents.format):
-        # The id column may have another name than in the data.
-        known = ids if isinstance(ids, str) and ids in contents.variables else None
-        found = label_column(contents, None, known)
-        if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):
-            found = found.by_position()
+    if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):
+        found = found.by_position()
+    with reading(path, "labels"):
         pairing = pair([as_member("the data", data), as_member("the labels", found)], "outer")
     place = pairing.rows["the labels"]  # the samples of the data are the first
     labels = spread_labels(found.labels, place[: data.n_samples])

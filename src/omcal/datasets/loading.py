@@ -11,7 +11,15 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import ROW_NUMBERS, MultiViewData, encoded
 from omcal.datasets._selection import Choice, select
-from omcal.datasets.joining import Part, Source, add_labels, renamed, select_parts
+from omcal.datasets.joining import (
+    LabelColumn,
+    Part,
+    Source,
+    add_labels,
+    label_column,
+    renamed,
+    select_parts,
+)
 from omcal.datasets.joining import join as join_parts
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
@@ -138,8 +146,7 @@ def load_sources(sources: Sequence[Source], **options: Unpack[LoadOptions]) -> M
     choice = Choice(options.get("views"), named, ids, options.get("transpose", False))
     data = encoded(combine(sources, choice, options.get("join", "outer")))
     if own_file is not None:
-        table = read_label_table(own_file, options.get("header"))
-        data = add_labels(data, own_file, table, ids)
+        data = add_labels(data, own_file, read_labels(own_file, options.get("header"), ids))
     return data
 
 
@@ -188,12 +195,18 @@ def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     return sources
 
 
-def read_label_table(path: Path, header: bool | None = None) -> Contents:
+def read_labels(
+    path: Path, header: bool | None = None, ids: str | bool | None = None
+) -> LabelColumn:
     """Read a file of labels: a table with a header, one label per line, or an array."""
     with reading(path, "a file of labels"):
         if header is None and find_format(path).name == "CSV":
             header = one_column_header(path)
-    return only_source(path, header).contents
+    contents = only_source(path, header).contents
+    with reading(path, contents.format):
+        # The id column may have another name than in the data.
+        known = ids if isinstance(ids, str) and ids in contents.variables else None
+        return label_column(contents, None, known)
 
 
 def only_source(path: Path, header: bool | None = None) -> Source:
@@ -317,12 +330,9 @@ def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
     ids = None
     if hasattr(index, "get_indexer"):
         values = index.to_numpy()
-        values = values if is_whole(values) else as_text(values)
-        if on is not None and on not in columns and index.name == on:
-            columns[on] = values
-        elif on is None and index.name is None:
-            columns = {"": values, **columns}
-        elif on is None:
+        if on is None and index.name is None:
+            columns = {"": values if is_whole(values) else as_text(values), **columns}
+        elif on is None or (index.name == on and on not in columns):
             ids = Ids(str(index.name), as_text(values))
             require_unique(ids.values, f"the index of table {key!r}")
     return Contents("data frame", columns, table=True, ids=ids)
