@@ -79,13 +79,9 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
     require_held(data, path, form)
     path.parent.mkdir(parents=True, exist_ok=True)
-    size = sum(map(_bytes, data.views.values()))
+    size = sum(v.data.nbytes if sparse.issparse(v) else v.nbytes for v in data.views.values())
     with replacing(path, size=size, folder=form.folder) as temporary:
         form.write(temporary, data)
-
-
-def _bytes(view: Matrix) -> int:
-    return int(view.data.nbytes if sparse.issparse(view) else view.nbytes)
 
 
 def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, Array]]:
@@ -296,14 +292,9 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([guarded(name) for name in (*columns, *header)])
-        texts = [_cells(values) for values in columns.values()]
-        for i, row in enumerate(rows):
-            writer.writerow([cells[i] for cells in texts] + row.tolist())
-
-
-def _cells(values: Array) -> list[Any]:
-    """Return the cells of a column, texts guarded against spreadsheet formulas."""
-    return [guarded(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
+        for *own, row in zip(*(values.tolist() for values in columns.values()), rows, strict=True):
+            texts = [guarded(cell) if isinstance(cell, str) else cell for cell in own]
+            writer.writerow(texts + row.tolist())
 
 
 def _write_parquet(path: Path, data: MultiViewData) -> None:

@@ -90,7 +90,11 @@ def encode_tables(
             found[name] = table
             continue
         if name not in plans:
-            _refuse_texts(table, name)
+            texts = [title for title, c in table.values.items() if not is_numeric(c)]
+            raise ValueError(
+                f"view {name!r} has columns of text or dates ({listed(texts, 6)}), and the model "
+                "was fitted to numbers alone; leave them out."
+            )
         ids = index_of(X[name]) if isinstance(X, Mapping) and is_frame(X[name]) else None
         found.tables[name] = table
         found[name], found.feature_names[name], first = encode(table, name, plans[name], strict)
@@ -123,14 +127,6 @@ def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
         return name in known and is_frame(member)
 
     return {str(n): Columns.of(m) if wanted(str(n), m) else m for n, m in members.items()}
-
-
-def _refuse_texts(table: Columns, name: str) -> None:
-    texts = [title for title, column in table.values.items() if not is_numeric(column)]
-    raise ValueError(
-        f"view {name!r} has columns of text or dates ({listed(texts, 6)}), and the model was "
-        "fitted to numbers alone; leave them out."
-    )
 
 
 def make_plan(table: Columns, *, ids: bool = True) -> Plan:
