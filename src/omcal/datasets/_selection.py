@@ -49,8 +49,6 @@ class NoViewError(DataError):
 def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiViewData:  # noqa: B008
     """Build the data set: choose the labels, choose the views, turn them to samples in rows."""
     views, labels = choice.views, choice.labels
-    if isinstance(views, str):
-        raise DataError(f"views={views!r} is one word; pass a list of view names.")
     is_table = contents.table
     contents = as_matrices(contents, choice)
     notes = list(contents.notes)

@@ -122,8 +122,6 @@ def _wanted_views(sources: Sequence[Source], choice: Choice) -> dict[str, list[s
     """Return the requested views of each file; None: its default views."""
     if choice.views is None:
         return {source.key: None for source in sources}
-    if isinstance(choice.views, str):
-        raise DataError(f"views={choice.views!r} is one word; pass a list of view names.")
     offered = {s.key: view_names(s.contents, choice) for s in sources}
     wanted: dict[str, list[str] | None] = {key: [] for key in offered}
     for view in choice.views:

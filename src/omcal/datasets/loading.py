@@ -143,7 +143,10 @@ def load_sources(sources: Sequence[Source], **options: Unpack[LoadOptions]) -> M
     named = False if own_file is not None else labels
     if not (named is None or isinstance(named, str | bool)):
         raise DataError(f"labels={labels!r} is not understood; give a name, a Path or a bool.")
-    choice = Choice(options.get("views"), named, ids, options.get("transpose", False))
+    views = options.get("views")
+    if isinstance(views, str):
+        raise DataError(f"views={views!r} is one word; pass a list of view names.")
+    choice = Choice(views, named, ids, options.get("transpose", False))
     data = encoded(combine(sources, choice, options.get("join", "outer")))
     if own_file is not None:
         data = add_labels(data, own_file, read_labels(own_file, options.get("header"), ids))
