@@ -99,22 +99,20 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
     """Transpose a table of features by samples; the names of its columns are the ids."""
     vectors = {name: value for name, value in contents.variables.items() if value.ndim == 1}
     titles = choose_ids(vectors, ids)
-    numeric = [
-        name
+    samples = {
+        name: value
         for name, value in vectors.items()
         if is_numeric(value) and not (titles and name in ("", titles.name))
-    ]
-    if not numeric:
+    }
+    if not samples:
         raise DataError("the table has no numeric column that could be a sample.")
-    samples = {name: vectors[name] for name in numeric}
-    names = np.array(numeric)
     return replace(
         contents,
         variables={WHOLE: np.ascontiguousarray(np.asarray(stacked(Columns(samples))).T)},
         table=False,
         default_views=(WHOLE,),
         feature_names={} if titles is None else {WHOLE: titles.values},
-        ids=Ids("sample", names),
+        ids=Ids("sample", np.array(list(samples))),
         notes=(*contents.notes, "turned: the columns of the table are the samples"),
     )
 

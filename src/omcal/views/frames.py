@@ -138,7 +138,10 @@ def arrow_column(column: Any) -> Array:
     if pa.types.is_dictionary(column.type):
         if not is_text_type(column.type.value_type):
             return as_text(np.array(column.to_pylist(), dtype=object))
-        return _arrow_texts(column)
+        # A null is an empty text.
+        different = ["" if text is None else text for text in column.dictionary.to_pylist()]
+        codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
+        return np.asarray(as_column(np.array([*different, ""], dtype=str))[codes])
     if column.null_count and pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
     return as_column(column.to_numpy(zero_copy_only=False))
@@ -149,14 +152,6 @@ def is_text_type(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _arrow_texts(column: Any) -> Array:
-    """Expand dictionary-encoded texts; a null is an empty text."""
-    different = ["" if text is None else text for text in column.dictionary.to_pylist()]
-    codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
-    texts = as_column(np.array([*different, ""], dtype=str))
-    return np.asarray(texts[codes])
 
 
 def as_column(values: Array) -> Array:

@@ -65,7 +65,8 @@ def encode_tables(
     `rule` is the parameter `views` of an estimator, which splits one table. New samples follow the
     `known` encoding of a fit; None makes one. `tell` warns of columns that are left out.
     """
-    if isinstance(X, NamedViews):
+    read = isinstance(X, NamedViews)
+    if read:
         if known is None and X.encoding:  # encoded when its file was read
             return X, X.encoding
         X = X.raw()
@@ -74,7 +75,6 @@ def encode_tables(
         return X, {}
     if known is None:
         # The reader of a file has taken the ids out already.
-        read = isinstance(X, NamedViews)
         plans = {n: make_plan(t, ids=not read) for n, t in tables.items() if isinstance(t, Columns)}
         if tell:
             _warn_left_out(plans)
@@ -82,9 +82,7 @@ def encode_tables(
         plans = known
     # Every column belongs to a view, unless a mapping names the columns of each view.
     strict = not is_frame(X) or (len(plans) == 1 and (rule is None or isinstance(rule, str)))
-    found = NamedViews({})
-    if isinstance(X, NamedViews):
-        found = NamedViews({}, X.feature_names, X.present)
+    found = NamedViews({}, X.feature_names, X.present) if read else NamedViews({})
     for name, table in tables.items():
         if not isinstance(table, Columns):
             found[name] = table

@@ -159,7 +159,8 @@ class _Table:
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
             if self.boolean[j]:
-                columns[name] = _booleans(table[:, j])
+                true, gaps = table[:, j] == 1, np.isnan(table[:, j])
+                columns[name] = np.where(gaps, np.array(None), true) if gaps.any() else true
         long_texts = []
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
             values = _as_ids(column) if is_id_name(name) else _as_labels(column)
@@ -213,7 +214,8 @@ class _Table:
         """Turn the blocks that waited for the style into numbers."""
         style = self.style or POINT
         for digits, first_row in self.waiting:
-            digits[:, self.boolean] = _from_booleans(digits[:, self.boolean])
+            for j in np.flatnonzero(np.asarray(self.boolean)):
+                digits[:, j] = [BOOLEANS.get(cell.strip().lower(), cell) for cell in digits[:, j]]
             text = _joined(digits.ravel())
             plain = style is POINT and text.isascii() and "_" not in text
             self.numbers.append(self._numbers(digits, first_row, plain, style))
@@ -265,19 +267,6 @@ class _Table:
 
 def _is_boolean(cell: str) -> bool:
     return cell.strip().lower() in BOOLEANS
-
-
-def _booleans(numbers: Array) -> Array:
-    """Return 1 and 0 as True and False, and NaN as None."""
-    if not np.isnan(numbers).any():
-        return np.asarray(numbers == 1)
-    return np.array([None if x != x else x == 1 for x in numbers.tolist()], dtype=object)
-
-
-def _from_booleans(cells: Array) -> Array:
-    """Return the cells with 1 for True and 0 for False; others unchanged."""
-    words = [BOOLEANS.get(cell.strip().lower(), cell) for cell in cells.ravel()]
-    return np.array(words, dtype=object).reshape(cells.shape)
 
 
 def _as_ids(cells: Array) -> Array | None:
