@@ -83,7 +83,7 @@ def test_every_value_is_the_papers(shared):
         ]
     for label in ("Tab:detail of datasets", "Tab:detail of single datasets"):
         for name, n, clusters, features in tex_rows(tex, label):
-            size = PAPER.size(names.get(name, name))
+            size = PAPER.sizes[names.get(name, name)]
             listed = [int(d) for d in features.split(",")]
             assert (size["samples"], size["clusters"], size["features"]) == (
                 int(n),

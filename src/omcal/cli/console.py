@@ -227,10 +227,8 @@ class _BarHandler(logging.Handler):
 @contextmanager
 def cell_progress(quiet: bool) -> Iterator[Any]:
     """Give an observer of the runner: a line per finished cell and, on a terminal, a bar."""
-    from omcal.experiments.runner import Observer
-
     if quiet:
-        yield Observer()
+        yield None
         return
     console = Console(stderr=True)
     columns = (

@@ -41,7 +41,7 @@ def datasets_table(paper: Paper, summary: Summary) -> Table:
     found = {r["dataset"]: r["data"] for r in summary.records if "data" in r}
     rows = []
     for name in [*paper.datasets, *paper.single_datasets]:
-        size, here = paper.size(name), found.get(name)
+        size, here = paper.sizes[name], found.get(name)
         file = PAPER_DATASETS[name].sources[0].file
         rows.append(
             [
@@ -135,7 +135,7 @@ def measured_entries(values: list[Measured], metric: str = "ACC") -> list[Entry]
 def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
     """Return the largest ACC over beta × gamma with one seed: the result of a search by labels."""
     rows = []
-    for dataset in plan.paper.figure_datasets("sensitivity"):
+    for dataset in plan.paper.contents["sensitivity"]["datasets"]:
         points = summary.points(plan.grid(0), dataset, "ACC")
         published = format_measured(plan.paper.value(dataset, "OMCAL", "ACC"))
         table = plan.table_cell(dataset, plan.paper.row("OMCAL"), 0)

@@ -37,7 +37,7 @@ def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
 
 def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw ACC over beta × gamma, one figure per data set."""
-    for dataset in plan.paper.figure_datasets("sensitivity"):
+    for dataset in plan.paper.contents["sensitivity"]["datasets"]:
         points = summary.points(plan.grid(0), dataset, "ACC")
         if len(points) < 2:
             continue  # the point of the tables is no grid
@@ -53,7 +53,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw ACC and time over the number of anchors, two figures as in the paper."""
     for metric, name in (("ACC", "anchors"), ("seconds", "anchors_time")):
         panels = {}
-        for dataset in plan.paper.figure_datasets("sensitivity"):
+        for dataset in plan.paper.contents["sensitivity"]["datasets"]:
             points = summary.points(plan.anchors(0), dataset, metric)
             if len(points) > 1:
                 cells, values = zip(*points, strict=True)
@@ -68,7 +68,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
 def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw B = S D⁻¹ Sᵀ before and after learning, for some samples sorted by class."""
     row = plan.paper.row("OMCAL")
-    for dataset in plan.paper.figure_datasets("structure"):
+    for dataset in plan.paper.contents["structure"]["datasets"]:
         kept = [r for r in summary.finished(plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
         if not kept:
             continue
@@ -88,7 +88,7 @@ def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw the scores of SMC, SMC-AGC and SMC-OCL side by side."""
     metrics = plan.paper.metrics
     panels = {}
-    for dataset in plan.paper.figure_datasets("transfer"):
+    for dataset in plan.paper.contents["transfer"]["datasets"]:
         scores = {}
         for cell in plan.transfer(0):
             means = [summary.measure(cell, metric).mean for metric in metrics]

@@ -73,7 +73,7 @@ class Row:
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     deterministic: bool = False  # uses no random numbers: one run tells all
-    after: str = ""  # of one that the paper does not have: title of the row that it follows
+    variant_of: str = ""  # of one that the paper does not have: title of the row that it follows
 
 
 class Paper:
@@ -97,22 +97,17 @@ class Paper:
         self.run: dict[str, Any] = contents["run"]
         self.quick: dict[str, Any] = contents["quick"]
         self.reasons: dict[str, Any] = contents["reasons"]
+        self.sizes: dict[str, dict[str, Any]] = contents["sizes"]
         self.published: dict[str, dict[str, list[str]]] = contents["published"]
 
     def rows(self, dataset: str) -> list[Row]:
         """Return the methods of the tables of a data set, in their order."""
-        titles = list(self.published[dataset])
-        for title, entry in self.contents["method"].items():
-            if entry.get("after") in titles:
-                titles.insert(titles.index(entry["after"]) + 1, title)
-        return [self.row(title) for title in titles]
+        published = self.published[dataset].keys()
+        rows = map(self.row, self.contents["method"])
+        return [row for row in rows if published & {row.title, row.variant_of}]
 
     def row(self, title: str) -> Row:
         return Row(title, **self.contents["method"][title])
-
-    def size(self, dataset: str) -> dict[str, Any]:
-        """Return samples, clusters and features as published."""
-        return dict(self.contents["sizes"][dataset])
 
     def value(self, dataset: str, method: str, metric: str) -> Measured | None:
         """Return the printed value of a metric or of "seconds"; None if there is none."""
@@ -127,11 +122,6 @@ class Paper:
             return {}
         m = printed.get("used_m", printed["m"])
         return {"n_anchors": m, "beta": printed["beta"], "gamma": printed["gamma"]}
-
-    def figure_datasets(self, figure: str) -> list[str]:
-        """Return the data sets of a figure: the paper's own, and those added to it."""
-        entry = self.contents[figure]
-        return [*entry["datasets"], *entry.get("added", [])]
 
 
 @cache
@@ -234,7 +224,7 @@ class Plan:
     def grid(self, seed: int) -> Iterator[Cell]:
         """Yield OMCAL over beta × gamma, with one seed."""
         if seed == 0:
-            for dataset in self.paper.figure_datasets("sensitivity"):
+            for dataset in self.paper.contents["sensitivity"]["datasets"]:
                 for beta in self.varied["beta"]:
                     for gamma in self.varied["gamma"]:
                         yield self.omcal_cell(dataset, beta=beta, gamma=gamma)
@@ -242,20 +232,20 @@ class Plan:
     def anchors(self, seed: int) -> Iterator[Cell]:
         """Yield OMCAL over the number of anchors, from c to c + 150, with one seed."""
         if seed == 0:
-            for dataset in self.paper.figure_datasets("sensitivity"):
-                c = self.paper.size(dataset)["clusters"]
+            for dataset in self.paper.contents["sensitivity"]["datasets"]:
+                c = self.paper.sizes[dataset]["clusters"]
                 for extra in self.varied["extra_anchors"]:
                     yield self.omcal_cell(dataset, n_anchors=c + extra)
 
     def structure(self, seed: int) -> Iterator[Cell]:
         """Yield the cells whose consensus graphs are drawn."""
         if seed == 0:
-            for dataset in self.paper.figure_datasets("structure"):
+            for dataset in self.paper.contents["structure"]["datasets"]:
                 yield self.omcal_cell(dataset)
 
     def transfer(self, seed: int) -> Iterator[Cell]:
         """Yield SMC and its two descendants."""
-        for dataset in self.paper.figure_datasets("transfer"):
+        for dataset in self.paper.contents["transfer"]["datasets"]:
             for method in self.paper.contents["transfer"]["methods"]:
                 yield Cell(dataset, method, seed)
 

@@ -57,7 +57,7 @@ class PaperData:
         return {name: _print_of_file(source[1]) for name, source in found.items() if source}
 
     def load(self, name: str) -> MultiViewData:
-        unit_length = load_paper().size(name).get("unit_length", False)
+        unit_length = load_paper().sizes[name].get("unit_length", False)
         data = load_paper_dataset(name, self.folder, unit_length=unit_length, strict=False)
         if data.labels is None or data.n_classes is None:
             raise ValueError(f"{name} has no classes to compare the clusters with.")
