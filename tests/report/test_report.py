@@ -140,13 +140,13 @@ def test_a_nul_in_a_name_does_not_reach_the_page():
 
 
 def test_scores_and_table_are_those_of_the_labels(found, data, model):
-    assert found.class_table.scores == evaluate(data.labels, model.labels_)
-    counts, order = found.class_table.counts, found.class_table.order
+    assert found.scores == evaluate(data.labels, model.labels_)
+    _, order, counts = found.class_table
     assert counts.sum() == data.n_samples
     assert_array_equal(counts.sum(axis=1), np.bincount(model.labels_, minlength=4)[order])
     assert_array_equal(counts.sum(axis=0), np.bincount(data.labels))
     # What is in place is on the diagonal.
-    assert np.trace(counts) / data.n_samples == found.class_table.scores["accuracy"]
+    assert np.trace(counts) / data.n_samples == found.scores["accuracy"]
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_doubtful_samples_are_those_between_clusters(found, model, data):
     rest = F.copy()
     rest[np.arange(len(F)), model.labels_] = -1
     margin = np.clip((own - rest.max(axis=1).clip(0)) / F.sum(axis=1), 0, 1)
-    np.testing.assert_allclose(found.certainty, margin, atol=1e-9)
+    np.testing.assert_allclose(found.evidence.certainty, margin, atol=1e-9)
     for c in range(4):
         members = np.flatnonzero(model.labels_ == c)
         listed = found.doubtful()[c]

@@ -25,7 +25,9 @@ _LARGEST_CELL = 2000  # samples that are compared with one another
 class Evidence:
     """How sure the cluster of each sample is, and by which views; NaN where it is absent."""
 
-    certainty: Array  # (n,): tie to the own cluster less that to the next, as a share of all ties
+    # (n,): tie to the own cluster less that to the next, as a share of all ties; of joined runs the
+    # share that puts the sample into its cluster.
+    certainty: Array
     second: Array  # (n,): the next cluster
     strength: Array  # (n,): tie to the own cluster
     score: Array  # (n,): how typical it is of any cluster, as `score_samples` returns it
@@ -64,6 +66,8 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     if graphs.present is not None:
         decision[~graphs.present] = agreement[~graphs.present] = np.nan
     rule = None if joined else same / n
+    if joined:
+        certainty = model.certainty_
     return Evidence(certainty, second, strength, score, decision, agreement, rule)
 
 

@@ -33,7 +33,7 @@ def features(f: Findings) -> Section | None:
     found = f.description
     if found is None:
         return None
-    top = max(1, MOST_ROWS // max(len(f.views) * len(f.sizes), 1))
+    top = max(1, MOST_ROWS // max(len(f.view_names) * len(f.sizes), 1))
     amounts = (
         f" In {', '.join(found.amounts)}, where most values are zero, it is the share of samples "
         "that have the feature at all."
@@ -60,12 +60,12 @@ _SAVE_BUTTON = (
 
 def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown: bool) -> Html:
     rows: list[TableRow] = []
-    for view in f.views:
-        few = top if view.name in found.named else min(top, _FEW_UNNAMED)
-        best = found.of(cluster, view.name)[:few]
+    for view in f.view_names:
+        few = top if view in found.named else min(top, _FEW_UNNAMED)
+        best = found.of(cluster, view)[:few]
         rows += [
             [
-                _view_cell(view.name, k),
+                _view_cell(view, k),
                 Cell(shortened(feature.feature, _LONGEST), "text"),
                 _effect(feature),
                 percent(feature.share),
@@ -76,7 +76,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
         ]
     header = ("view", "feature", "effect", "here", "elsewhere", "values")
     listed = html_table(header, rows) if rows else Html("")
-    unnamed = [view.name for view in f.views if view.name not in found.named]
+    unnamed = [name for name in f.view_names if name not in found.named]
     typical = "".join(
         f'<p class="quiet">Most typical in {escape(name)}: '
         + " ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -28,7 +28,6 @@ from omcal.report.columns import Column, one_per_sample, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
-from omcal.views.kinds import ASKED
 from omcal.views.like import PresentLike
 from omcal.views.view import View, Views
 
@@ -44,31 +43,6 @@ LEAST_TYPICAL = 12
 BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 _NULL_SAMPLES = 500
 _NULL_DIRECTIONS = 40  # of a wide view
-
-
-@dataclass(frozen=True)
-class ViewFacts:
-    """A view as it went in, and its weight."""
-
-    name: str
-    n_features: int
-    n_samples: int
-    weight: float
-    scaling: str  # how its values were scaled, in words
-
-
-@dataclass(frozen=True)
-class ClassTable:
-    """Clusters against known classes.
-
-    The rows of `counts` are the clusters of `order`, so that those of the best pairing of clusters
-    and classes are on the diagonal; the columns are the classes of `names`.
-    """
-
-    names: list[str]
-    order: list[int]
-    counts: Array
-    scores: dict[str, float]
 
 
 class ReportOptions(TypedDict, total=False):
@@ -119,12 +93,13 @@ class Findings:
         self.names = None if names is None else list(map(str, one_per_sample("names", names, n)))
         self.columns: list[Column] = read_columns(options.get("columns") or {}, n)
         positions = _checked_positions(options.get("positions"), n)
-        self.class_table = None if classes is None else _class_table(classes, labels, c)
-        self.views = _view_facts(model, graphs)
+        # Classes, clusters and counts, as `class_table` returns them, and all scores.
+        self.class_table = None if classes is None else class_table(classes, labels, c)
+        self.scores = {} if classes is None else evaluate(classes, labels)
+        self.view_names: list[str] = list(model.view_names_)
+        self.weights: list[float] = model.view_weights_.tolist()
         self.sizes = np.bincount(labels, minlength=c)
         self.evidence: Evidence = find_evidence(model, graphs, labels)
-        # Certainty of the cluster of each sample, 0 to 1, and a sentence that defines it.
-        self.certainty, self.certainty_text = _certainty(model, self.evidence)
         rng = np.random.RandomState(self.random_state)
         self.map_rows = _spread_sample(labels, MAP_SAMPLES, rng)
         self.map: SampleMap = make_map(
@@ -137,12 +112,14 @@ class Findings:
 
     def typical(self) -> list[list[int]]:
         """Return the surest samples of each cluster, and of equally sure ones the most tied."""
-        return self._first(np.lexsort((-self.evidence.strength, -np.round(self.certainty, 2))))
+        return self._first(
+            np.lexsort((-self.evidence.strength, -np.round(self.evidence.certainty, 2)))
+        )
 
     def doubtful(self) -> list[list[int]]:
         """Return the least sure samples of each cluster."""
-        order = np.argsort(self.certainty, kind="stable")
-        return self._first(order[self.certainty[order] < 1])
+        order = np.argsort(self.evidence.certainty, kind="stable")
+        return self._first(order[self.evidence.certainty[order] < 1])
 
     def _first(self, order: Array) -> list[list[int]]:
         own = self.labels[order]
@@ -212,51 +189,6 @@ def clear_by_chance(model: Any, data: Views | None) -> float | None:
     return float((margins(fit.F, fit.labels)[0] > BETWEEN).mean())
 
 
-def _certainty(model: Any, evidence: Evidence) -> tuple[Array, str]:
-    """Return how certain the cluster of each sample is, and a sentence that defines it."""
-    over_runs = getattr(model, "certainty_", None)
-    if over_runs is not None:
-        return np.asarray(over_runs), (
-            f"Certainty is the share of the {len(model.runs_)} runs that put a sample into its "
-            "cluster."
-        )
-    return evidence.certainty, (
-        "Certainty is how much stronger the tie of a sample to its own cluster is than to the "
-        "next, as a share of all its ties: 100% is sure, 0% a tie between two clusters."
-    )
-
-
-_SCALINGS = {
-    "feature": "each feature to mean 0 and deviation 1",
-    "standard": "each feature to mean 0 and deviation 1, the view to variance 1",
-    "log": "logarithm of each feature, to mean 0 and deviation 1, the view to variance 1",
-    "tfidf": "damped counts, rare features up, each sample to length 1",
-    "unit": "each sample to length 1",
-    "sample": "each sample to mean 0 and deviation 1",
-    "view": "one factor for the whole view",
-    None: "as given",
-}
-
-
-def _view_facts(model: Any, graphs: AnchorGraphs) -> list[ViewFacts]:
-    V = graphs.n_views
-    counts = [graphs.n] * V if graphs.present is None else graphs.present.sum(axis=0).tolist()
-    scaling = [
-        _SCALINGS.get(kind.name, str(kind.name))
-        + ("" if kind.reason == ASKED.reason else f" ({kind.reason})")
-        for kind in model.view_scales_
-    ]
-    facts = zip(
-        model.view_names_,
-        model.n_features_per_view_,
-        counts,
-        model.view_weights_.tolist(),
-        scaling,
-        strict=True,
-    )
-    return [ViewFacts(*view) for view in facts]
-
-
 def _explanation(
     model: Any, graphs: AnchorGraphs, rng: np.random.RandomState
 ) -> ViewExplanation | None:
@@ -282,9 +214,3 @@ def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Arr
         members = order[labels[order] == cluster]
         chosen.update(members[:LEAST_OF_A_CLUSTER].tolist())
     return np.array(sorted(chosen))
-
-
-def _class_table(classes: Array, labels: Array, n_clusters: int) -> ClassTable:
-    names, order, counts = class_table(classes, labels, n_clusters)
-    listed = [str(name) for name in names]
-    return ClassTable(listed, order.tolist(), counts, evaluate(classes, labels))

@@ -24,11 +24,22 @@ from omcal.report.html import (
     table,
 )
 from omcal.report.summary import count
+from omcal.views.kinds import ASKED, Kind
 
 _LONGEST_VALUE = 80
 _WIDTH, _HEIGHT = 440, 230  # so that text stays readable on a screen of 400 pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 14, 40
 _MARKED = 30  # points up to which each is marked
+_SCALINGS = {
+    "feature": "each feature to mean 0 and deviation 1",
+    "standard": "each feature to mean 0 and deviation 1, the view to variance 1",
+    "log": "logarithm of each feature, to mean 0 and deviation 1, the view to variance 1",
+    "tfidf": "damped counts, rare features up, each sample to length 1",
+    "unit": "each sample to length 1",
+    "sample": "each sample to mean 0 and deviation 1",
+    "view": "one factor for the whole view",
+    None: "as given",
+}
 
 
 def runs(f: Findings) -> Section | None:
@@ -42,7 +53,7 @@ def runs(f: Findings) -> Section | None:
         f"of {min(similar):.2f} to {max(similar):.2f}, {joined.stability_:.2f} in the mean: 1 "
         "means the same clusters, 0 no more than chance."
     )
-    header = ("run", "ARI", "objective", "iterations", *(f"weight of {v.name}" for v in f.views))
+    header = ("run", "ARI", "objective", "iterations", *(f"weight of {v}" for v in f.view_names))
     rows: list[TableRow] = [
         [
             str(number),
@@ -81,8 +92,13 @@ def convergence(f: Findings) -> Section:
 
 def data(f: Findings) -> Section:
     """Return the views: features, samples, scaling."""
+    present, n_views = f.graphs.present, len(f.view_names)
+    counts = [len(f.labels)] * n_views if present is None else present.sum(axis=0).tolist()
     rows: list[TableRow] = [
-        [v.name, f"{v.n_features:,}", f"{v.n_samples:,}", Cell(v.scaling, "text")] for v in f.views
+        [name, f"{n_features:,}", f"{n_samples:,}", Cell(_scaling(kind), "text")]
+        for name, n_features, n_samples, kind in zip(
+            f.view_names, f.model.n_features_per_view_, counts, f.model.view_scales_, strict=True
+        )
     ]
     source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
     rule, share = [], f.evidence.same_rule
@@ -98,6 +114,12 @@ def data(f: Findings) -> Section:
         *rule,
     )
     return Section("data", "What was clustered", "Data", body)
+
+
+def _scaling(kind: Kind) -> str:
+    """Return how the values of a view were scaled, in words."""
+    reason = "" if kind.reason == ASKED.reason else f" ({kind.reason})"
+    return _SCALINGS.get(kind.name, str(kind.name)) + reason
 
 
 def repeat(f: Findings) -> Section:

@@ -57,7 +57,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     packed.add("xy", np.round(f.map.positions * 65535).astype("u2"))
     packed.add("cluster", _small_codes(f.labels[rows]))
     packed.add("second", _small_codes(evidence.second[rows]))
-    packed.add("certainty", to_shades(f.certainty[rows], 0, 1))
+    packed.add("certainty", to_shades(evidence.certainty[rows], 0, 1))
     packed.add("decision", to_shades(evidence.decision[rows].T, -1, 1))
     packed.add("agreement", to_shades(evidence.agreement[rows].T, -1, 1))
     if len(rows) < len(f.labels):
@@ -83,8 +83,8 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
             "n_clusters": len(f.sizes),
             "n_near": near.shape[2],
             "sizes": f.sizes.tolist(),
-            "views": [view.name for view in f.views],
-            "weights": [round(view.weight, 4) for view in f.views],
+            "views": f.view_names,
+            "weights": [round(weight, 4) for weight in f.weights],
             "colours": _colours(f, class_names),
             "layout": packed.layout,
             "packed": packed.text(),
@@ -104,8 +104,8 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
     if class_names is not None:
         found.append({"title": "known class", "array": "class", "names": class_names})
     found.append({"title": "certainty", "array": "certainty", "low": 0, "high": 1})
-    for v, view in enumerate(f.views if len(f.views) > 1 else []):
-        title = f"agreement of {view.name}"
+    for v, name in enumerate(f.view_names if len(f.view_names) > 1 else []):
+        title = f"agreement of {name}"
         found.append({"title": title, "array": "agreement", "part": v, "low": -1, "high": 1})
     for k, column in enumerate(f.columns):
         entry = {"title": column.name, "array": f"column{k}"}
@@ -118,7 +118,7 @@ def _affordable_neighbours(f: Findings, packed: Packed, spent: int) -> int:
     """Return the number of nearest samples per view that a file of its size has room for."""
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
-    each = n * len(f.views) * (2 if n < 0xFFFF else 2.2) * 4 / 3
+    each = n * len(f.view_names) * (2 if n < 0xFFFF else 2.2) * 4 / 3
     return int(np.clip(left / each, 0, _MOST_NEAR))
 
 

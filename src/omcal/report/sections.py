@@ -7,9 +7,10 @@ from html import escape
 
 import numpy as np
 
+from omcal.machine.arrays import Array
 from omcal.model.view_effects import ViewExplanation
 from omcal.report.features import features
-from omcal.report.findings import ClassTable, Findings
+from omcal.report.findings import Findings
 from omcal.report.html import (
     Cell,
     Html,
@@ -122,14 +123,14 @@ def views(f: Findings) -> Section | None:
     """Return the weights, and the contribution of each view."""
     weights = table(
         ("view", "weight", ""),
-        [(v.name, percent(v.weight), bar(v.weight)) for v in f.views],
+        [(v, percent(w), bar(w)) for v, w in zip(f.view_names, f.weights, strict=True)],
         "Weight of each view in the consensus graph",
         kind="full",
         file="view-weights",
     )
     body = (
         join(weights, *_effects(f))
-        if len(f.views) > 1
+        if len(f.view_names) > 1
         else paragraph("There is one view; it has all the weight.")
     )
     return Section("views", "What each view contributes", "Views", body)
@@ -184,65 +185,58 @@ def classes(f: Findings) -> Section | None:
     """Return the scores and the table of clusters and classes; None without classes."""
     if f.class_table is None:
         return None
-    t = f.class_table
-    shown = {title: percent(t.scores[name]) for name, title in SHARES.items()}
-    shown |= {title: f"{t.scores[name]:.3f}" for name, title in INDICES.items()}
-    body = [
+    names, order, counts = f.class_table
+    shown = {title: percent(f.scores[name]) for name, title in SHARES.items()}
+    shown |= {title: f"{f.scores[name]:.3f}" for name, title in INDICES.items()}
+    tabled = _cluster_by_class if len(names) <= _WIDE_TABLE else _frequent_classes
+    body = join(
         facts(shown),
-        _cluster_by_class(f, t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t),
-    ]
-    body.append(
+        tabled(f, [str(name) for name in names], order.tolist(), counts),
         paragraph(
             "Clusters stand in the order of the classes that the best pairing gives them, so that "
             "what is in place is on the diagonal, and accuracy is its share. F-score and precision "
             "count pairs of samples. NMI is the mutual information over the larger of the two "
             "entropies.",
             "quiet",
-        )
+        ),
     )
-    return Section("classes", "Clusters and known classes", "Classes", join(*body), long=True)
+    return Section("classes", "Clusters and known classes", "Classes", body, long=True)
 
 
-def _cluster_by_class(f: Findings, t: ClassTable) -> Html:
-    largest = max(int(t.counts.max()), 1)
+def _cluster_by_class(f: Findings, names: list[str], order: list[int], counts: Array) -> Html:
+    largest = max(int(counts.max()), 1)
     rows: list[TableRow] = [
         [
             f.cluster_label(c),
-            *(_heat(n, largest, place == k) for k, n in enumerate(t.counts[place].tolist())),
+            *(_heat(n, largest, place == k) for k, n in enumerate(counts[place].tolist())),
         ]
-        for place, c in enumerate(t.order)
+        for place, c in enumerate(order)
     ]
-    names = ("", *(shortened(name, 20) for name in t.names))
-    return table(names, rows, "Samples by cluster and class", file="clusters-and-classes")
+    header = ("", *(shortened(name, 20) for name in names))
+    return table(header, rows, "Samples by cluster and class", file="clusters-and-classes")
 
 
-def _frequent_classes(f: Findings, t: ClassTable) -> Html:
+def _frequent_classes(f: Findings, names: list[str], order: list[int], counts: Array) -> Html:
     rows: list[TableRow] = []
-    for c, row in zip(t.order, t.counts, strict=True):
+    for c, row in zip(order, counts, strict=True):
         top = [k for k in np.argsort(-row, kind="stable")[:3] if row[k] > 0]
         share = row.max() / row.sum() if row.sum() else 0.0
-        listed = ", ".join(f"{t.names[k]} ({row[k]})" for k in top)
-        rows.append(
-            [
-                f.cluster_label(c),
-                f"{f.sizes[c]:,}",
-                percent(share),
-                Cell(listed, "text"),
-            ]
-        )
+        listed = ", ".join(f"{names[k]} ({row[k]})" for k in top)
+        rows.append([f.cluster_label(c), f"{f.sizes[c]:,}", percent(share), Cell(listed, "text")])
     header = ("", "samples", "most frequent class", "classes")
-    title = f"The most frequent of the {len(t.names)} classes in each cluster"
+    title = f"The most frequent of the {len(names)} classes in each cluster"
     return table(header, rows, title, file="clusters-and-classes")
 
 
 def samples(f: Findings) -> Section:
     """Return the typical and the doubtful samples of each cluster, and the least typical of all."""
+    certainty = f.evidence.certainty
     rows: list[TableRow] = []
     for c, (typical, doubtful) in enumerate(zip(f.typical(), f.doubtful(), strict=True)):
-        inside = f.certainty[f.labels == c]
+        inside = certainty[f.labels == c]
         unsure = [
             sample_link(
-                i, _short_name(f, i), f" ({percent(f.certainty[i])}; or {f.evidence.second[i]})"
+                i, _short_name(f, i), f" ({percent(certainty[i])}; or {f.evidence.second[i]})"
             )
             for i in doubtful
         ]
@@ -256,9 +250,16 @@ def samples(f: Findings) -> Section:
             ]
         )
     header = ("cluster", "samples", "certainty", "typical", "doubtful (certainty; or cluster)")
+    runs = getattr(f.model, "runs_", None)
+    meaning = (
+        "how much stronger the tie of a sample to its own cluster is than to the next, as a share "
+        "of all its ties: 100% is sure, 0% a tie between two clusters."
+        if runs is None
+        else f"the share of the {len(runs)} runs that put a sample into its cluster."
+    )
     words = (
-        f"{f.certainty_text} Typical samples are sure and strongly tied; doubtful ones are worth "
-        "a second look."
+        f"Certainty is {meaning} Typical samples are sure and strongly tied; doubtful ones are "
+        "worth a second look."
     )
     body = join(
         paragraph(words),

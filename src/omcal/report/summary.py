@@ -28,7 +28,7 @@ def lead(f: Findings) -> Html:
     used = f.sizes[f.sizes > 0]
     least, most = percent(used.min() / n), percent(used.max() / n)
     sentence = (
-        f"{n:,} samples in {count(len(f.views), 'view')} were divided into "
+        f"{n:,} samples in {count(len(f.view_names), 'view')} were divided into "
         f"{count(found, 'cluster')}, each with {least if least == most else f'{least} to {most}'} "
         "of the samples."
     )
@@ -58,15 +58,15 @@ def lead(f: Findings) -> Html:
 def _numbers(f: Findings) -> dict[str, str]:
     numbers = {
         "samples": f"{len(f.labels):,}",
-        "views": str(len(f.views)),
+        "views": str(len(f.view_names)),
         "clusters": str(int((f.sizes > 0).sum())),
         "anchors": str(f.parameters["n_anchors"]),
         "iterations": str(f.model.n_iter_),
     }
     if f.seconds is not None:
         numbers["seconds"] = f"{f.seconds:.2f}"
-    if f.class_table is not None:
-        numbers["accuracy"] = percent(f.class_table.scores["accuracy"])
+    if f.scores:
+        numbers["accuracy"] = percent(f.scores["accuracy"])
     return numbers
 
 
@@ -99,17 +99,16 @@ def trust(f: Findings) -> list[str]:
     if len(sufficient) > 1:
         listed = ", ".join(view.name for view in sufficient)
         found.append(f"Each of these views gives the same clusters by itself: {listed}.")
-    scores = {} if f.class_table is None else f.class_table.scores
     # Two classes reach an accuracy of a half by chance, but no ARI above 0.
-    if scores and scores["accuracy"] >= _MOST and scores["ari"] > _BEYOND_CHANCE:
-        share = scores["accuracy"]
-        found.append(f"{percent(share)} of the samples are where their known class says.")
+    accuracy = f.scores.get("accuracy", 0.0)
+    if accuracy >= _MOST and f.scores["ari"] > _BEYOND_CHANCE:
+        found.append(f"{percent(accuracy)} of the samples are where their known class says.")
     return found
 
 
 def _between(f: Findings) -> Mask:
     """Return whether samples lie between two clusters: by ties, or as half of the runs differ."""
-    return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
+    return np.asarray(f.evidence.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
 
 
 def doubts(f: Findings) -> Iterator[Diagnostic]:
@@ -147,8 +146,8 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
             f"most samples of {cluster_list(unsure)} lie between two clusters.",
             "do not read much into it without a look at its samples.",
         )
-    accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
-    if accuracy is not None and accuracy < _MOST:
+    accuracy = f.scores.get("accuracy", 1.0)
+    if accuracy < _MOST:
         yield (
             f"only {percent(accuracy)} of the samples are where their known class says.",
             "look at the features of the clusters: they may show something else.",
