@@ -147,15 +147,14 @@ def _minimum_over_free(A: Array, b: Array, free: Array) -> tuple[Array, Array]:
     return (u + level * v) / 2, level
 
 
-def augmented_lagrangian_batch(
-    A: Array, b: Array, *, n_steps: int, penalty: float, growth: float
-) -> Floats:
-    """Solve the same problems roughly, by a fixed number of augmented-Lagrangian steps."""
+def ten_lagrangian_steps(A: Array, b: Array) -> Floats:
+    """Solve the same problems roughly, by ten augmented-Lagrangian steps."""
+    penalty = 30.0
     x = np.full_like(b, 1 / b.shape[1])
     multiplier = np.ones_like(b)
-    for _ in range(n_steps):
+    for _ in range(10):
         v = x + (multiplier - np.einsum("ijk,ij->ik", A, x)) / penalty
         x = project_simplex(v - (multiplier + np.einsum("ijk,ik->ij", A, v) - b) / penalty)
         multiplier += penalty * (x - v)
-        penalty *= growth
+        penalty *= 1.5
     return x

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.linalg import helmert
 from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._graphs import laplacian, neighbor_graph, symmetrized
 from omcal.baselines._linalg import sum_of_squares
-from omcal.baselines._quadratic import augmented_lagrangian_batch, minimize_batch
+from omcal.baselines._quadratic import minimize_batch, ten_lagrangian_steps
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import Positive, parameter
@@ -112,76 +111,37 @@ class SLMVGC(MultiViewBaseline):
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
 
-def _ten_steps(A: Array, b: Array) -> Array:
-    return augmented_lagrangian_batch(A, b, n_steps=10, penalty=30.0, growth=1.5)
+SOLVERS: dict[str, Solver] = {"exact": minimize_batch, "alm10": ten_lagrangian_steps}
 
 
-SOLVERS: dict[str, Solver] = {"exact": minimize_batch, "alm10": _ten_steps}
-
-
-class Supports:
-    """The neighbours of every sample in every view, in groups with the same number of them.
-
-    `groups` holds (view, row, columns): two index arrays of shape (g, 1) and one of (g, size).
-    """
-
-    def __init__(self, graphs: list[sparse.csr_array]) -> None:
-        self._graphs = graphs
-        n = graphs[0].shape[0]
-        sizes = np.concatenate([np.diff(graph.indptr) for graph in graphs])
-        starts = np.r_[0, np.cumsum(sizes)[:-1]]
-        indices = np.concatenate([graph.indices for graph in graphs])
-        self._entries = []
-        self.groups: list[tuple[Array, Array, Array]] = []
-        for size in np.unique(sizes):
-            alike = np.flatnonzero(sizes == size)[:, None]
-            for block in row_blocks(len(alike), max(1, _BLOCK_ENTRIES // size**2)):
-                members = alike[block]
-                entries = starts[members] + np.arange(size)
-                self._entries.append(entries)
-                self.groups.append((members // n, members % n, indices[entries]))
-
-    def filled(self, values: list[Array]) -> list[sparse.csr_array]:
-        """Return the graphs with the given values at the neighbours, one array per group."""
-        ends = np.cumsum([graph.nnz for graph in self._graphs])
-        data = np.empty(ends[-1])
-        for entries, value in zip(self._entries, values, strict=True):
-            data[entries] = value
-        return [
-            sparse.csr_array((part, graph.indices, graph.indptr), graph.shape)
-            for part, graph in zip(np.split(data, ends[:-1]), self._graphs, strict=True)
-        ]
-
-
-@dataclass
 class Consensus:
     """The variables of the objective and one round of updates."""
 
-    graphs: InitVar[list[sparse.csr_array]]
-    alpha: float
-    beta: float
-    lam: float
-    gamma: float
-    solver: Solver
-
-    Z: list[sparse.csr_array] = field(init=False)  # symmetric
-    Q: Array = field(init=False)  # (V, n, n): Q[v, i] is column i of Q_v
-    S: Array = field(init=False)  # symmetric
-    weights: Array = field(init=False)  # (n, V)
-
-    def __post_init__(self, graphs: list[sparse.csr_array]) -> None:
+    def __init__(
+        self,
+        graphs: list[sparse.csr_array],
+        alpha: float,
+        beta: float,
+        lam: float,
+        gamma: float,
+        solver: Solver,
+    ) -> None:
+        self.alpha, self.beta, self.lam, self.gamma, self.solver = alpha, beta, lam, gamma, solver
         mean = sum(graphs) / len(graphs)
         self.L = laplacian(mean)
         self.dense_L: Array = self.L.toarray()
-        self.supports: Supports = Supports(graphs)
-        self.S = mean.toarray()
-        self.Z = self._graphs(self.lam, None)
-        self.Q = np.stack([Z.toarray() for Z in self.Z])
+        self.S: Array = mean.toarray()  # symmetric
+        # Where Z may have edges; row i of view v is row v n + i.
+        self.supports = sparse.csr_array(sparse.vstack(graphs, format="csr"))
+        self.Q = np.zeros((len(graphs), *self.S.shape))  # Q[v, i] is column i of Q_v
+        self.Z = self._graphs(lam)  # symmetric
+        for v, Z in enumerate(self.Z):
+            self.Q[v] = Z.toarray()
 
     def step(self) -> float:
         """Update the weights, Z, Q and S once; return the objective after that."""
-        self.weights = self._sample_weights()
-        self.Z = self._graphs(self.lam + self.gamma, self.Q)
+        self.weights = self._sample_weights()  # (n, V)
+        self.Z = self._graphs(self.lam + self.gamma)
         self._follow_graphs()
         mixture = self._mixture(self.Q)
         S = project_simplex(self.alpha / (self.alpha + self.beta) * mixture)
@@ -208,17 +168,23 @@ class Consensus:
         steps = np.where(agree, 0.0, slope[:, :, 0] / np.where(agree, 1.0, values))
         return np.asarray(1 / V - np.einsum("ik,ikv->iv", steps, directions))
 
-    def _graphs(self, ridge: float, Q: Array | None) -> list[sparse.csr_array]:
+    def _graphs(self, ridge: float) -> list[sparse.csr_array]:
         """Return Z_v: rows of least zᵀ(L + ridge I)z - 2 gamma qᵀz on their supports, symmetric."""
-        values = []
-        for view, row, columns in self.supports.groups:
-            A = self.dense_L[columns[:, :, None], columns[:, None, :]]
-            A = A + ridge * np.eye(columns.shape[1])
-            b = np.zeros(columns.shape)
-            if Q is not None:  # Q_v enters symmetrised
-                b = self.gamma * (Q[view, row, columns] + Q[view, columns, row])
-            values.append(self.solver(A, b))
-        return [symmetrized(Z) for Z in self.supports.filled(values)]
+        n, rows = len(self.S), self.supports
+        sizes = np.diff(rows.indptr)
+        data = np.empty(rows.nnz)
+        for size in np.unique(sizes):
+            alike = np.flatnonzero(sizes == size)[:, None]
+            for block in row_blocks(len(alike), max(1, _BLOCK_ENTRIES // size**2)):
+                view, row = np.divmod(alike[block], n)
+                entries = rows.indptr[alike[block]] + np.arange(size)
+                columns = rows.indices[entries]
+                A = self.dense_L[columns[:, :, None], columns[:, None, :]] + ridge * np.eye(size)
+                # Q_v enters symmetrised.
+                b = self.gamma * (self.Q[view, row, columns] + self.Q[view, columns, row])
+                data[entries] = self.solver(A, b)
+        Z = sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+        return [symmetrized(Z[first : first + n]) for first in range(0, len(sizes), n)]
 
     def _follow_graphs(self) -> None:
         """Set Q to max(0, (gamma I + alpha w wᵀ)⁻¹ (gamma Z + alpha w sᵀ)), in closed form."""
