@@ -11,7 +11,7 @@ from omcal.metrics import clustering_accuracy
 
 
 def descend(X, sizes, *, stale=False, squared=True, zero_start=False, n_iter=10):
-    descent = Descent.start(X, sizes, stale=stale)
+    descent = Descent(X, sizes, stale=stale)
     if zero_start:
         descent.chains = [[np.zeros_like(W) for W in chain] for chain in descent.chains]
     history = [(descent.step(squared=squared), descent.weights) for _ in range(n_iter)]

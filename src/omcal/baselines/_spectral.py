@@ -197,23 +197,36 @@ def component_surplus(values: Array, c: int, tol: float) -> int:
     return 1 if len(values) > c and values[: c + 1].sum() < tol else 0
 
 
-class RankPenalty:
-    """The term λ tr(FᵀL_S F) that drives a symmetric graph S to exactly c components.
+def laplacian_embedding(S: Any, c: int) -> Pairs:
+    """Return the c + 1 smallest eigenvalues of the Laplacian, or all, and c eigenvectors."""
+    values, vectors = smallest_eigenvectors(laplacian(S), min(c + 1, S.shape[0]))
+    return values, vectors[:, :c]
 
-    `weight` is λ, at first the given one; F (n × c) brings neighbours close together, and `surplus`
-    is the `component_surplus` of the last graph. `tol` is the sum of the c smallest eigenvalues of
-    L_S that counts as zero.
+
+class RankPenalty:
+    """The term λ tr(FᵀL_S F) that drives a graph S to exactly c components.
+
+    `weight` is λ, at first the given one; F brings neighbours close together, and `surplus` is the
+    `component_surplus` of the last graph. `embed` returns the `values` of that and F; `tol` is the
+    sum of the c smallest values that counts as zero.
     """
 
-    def __init__(self, S: Any, c: int, *, weight: float, tol: float) -> None:
-        self.c, self.weight, self.tol = c, weight, tol
+    def __init__(
+        self,
+        S: Any,
+        c: int,
+        *,
+        weight: float,
+        tol: float,
+        embed: Callable[[Any, int], tuple[Floats, Any]] = laplacian_embedding,
+    ) -> None:
+        self.c, self.weight, self.tol, self.embed = c, weight, tol, embed
         self.F = self._decompose(S)
 
-    def _decompose(self, S: Any) -> Floats:
-        wanted = min(self.c + 1, S.shape[0])
-        values, vectors = smallest_eigenvectors(laplacian(S), wanted)
-        self.surplus = component_surplus(values, self.c, self.tol)
-        return vectors[:, : self.c]
+    def _decompose(self, S: Any) -> Any:
+        self.values, F = self.embed(S, self.c)
+        self.surplus = component_surplus(self.values, self.c, self.tol)
+        return F
 
     def update(self, S: Any) -> bool:
         """Take the next graph: adapt λ and F, or return True where it has c components."""

@@ -15,14 +15,13 @@ from omcal.baselines._base import Baseline
 from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._linalg import sparse_rows
-from omcal.baselines._spectral import component_labels, component_surplus, some_eigenpairs
+from omcal.baselines._spectral import RankPenalty, component_labels, some_eigenpairs
 from omcal.machine.arrays import Array
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
 
 _ZERO = 1e-4  # how far a sum of c unit eigenvalues may be from c
-_PROTOTYPE_STEPS = {"affinity", "published_code"}
 _MAX_WEIGHTS = 30  # tried for the rank term before the search for c components ends
 
 
@@ -144,7 +143,7 @@ class StructuredGraph(NamedTuple):
     labels: Array  # component of each sample
     nearest: Array  # nearest prototype of each sample
     weights: list[float]  # λ of each iteration
-    eigenvalues: list[Array]  # the c + 1 largest after each iteration
+    eigenvalues: list[Array]  # the c + 1 smallest of the Laplacian after each iteration
     objective: float  # Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²
     converged: bool
 
@@ -159,27 +158,19 @@ def structured_graph(
 ) -> StructuredGraph:
     """Return the graph between samples X and fixed prototypes A that has exactly c components."""
     ties = BipartiteTies(X, A, k, prototype_step)
-    Z = ties.initial_graph()
-    embedding = embed(Z, c)
-    surplus = component_surplus(1 - embedding.eigenvalues, c, _ZERO)
+    Z = ties.graph(ties.samples.affinities, ties.prototypes.affinities)
     weight = (ties.samples.alpha + ties.prototypes.alpha) / 2
+    rank = RankPenalty(Z, c, weight=weight, tol=_ZERO, embed=embed)
     weights: list[float] = []
     eigenvalues: list[Array] = []
     # Nothing joins components: with too many at the start there is nothing to search for.
-    n_successes = 2 if surplus == 0 else 0
-    n_left = _MAX_WEIGHTS if surplus < 0 else 0
+    n_successes = 2 if rank.surplus == 0 else 0
+    n_left = _MAX_WEIGHTS if rank.surplus < 0 else 0
     while n_successes < 2 and len(weights) < n_left:
-        weights.append(weight)
-        Z = ties.updated_graph(embedding, weight)
-        new = embed(Z, c)
-        eigenvalues.append(new.eigenvalues)
-        surplus = component_surplus(1 - new.eigenvalues, c, _ZERO)
-        n_successes = n_successes + 1 if surplus == 0 else 0
-        if surplus > 0:  # too many components: restore the embedding, halve the weight
-            weight /= 2
-        else:
-            embedding = new
-            weight = weight * 2 if surplus < 0 else weight
+        weights.append(rank.weight)
+        Z = ties.updated_graph(rank.F, rank.weight)
+        n_successes = n_successes + 1 if rank.update(Z) else 0
+        eigenvalues.append(rank.values)
     return StructuredGraph(
         Z,
         labels=bipartite_labels(Z),
@@ -212,7 +203,6 @@ class Embedding(NamedTuple):
 
     samples: Array
     prototypes: Array
-    eigenvalues: Array
 
 
 class BipartiteTies:
@@ -228,10 +218,6 @@ class BipartiteTies:
             else self.prototypes.distances
         )
 
-    def initial_graph(self) -> sparse.csr_array:
-        """Return the graph of the affinities."""
-        return self._graph(self.samples.affinities, self.prototypes.affinities)
-
     def updated_graph(self, embedding: Embedding, weight: float) -> sparse.csr_array:
         """Return the graph whose ties also follow distances in the embedding."""
         U, V = embedding.samples, embedding.prototypes
@@ -239,7 +225,7 @@ class BipartiteTies:
         # All distances tied: every weighting of them is optimal, and 1 keeps them equal.
         alpha = self.samples.alpha or 1.0
         pull = weight / 2 * _squared(V[:, None] - U[self.prototypes.columns])
-        return self._graph(
+        return self.graph(
             project_simplex(-cost / (2 * alpha)), project_simplex(self._offset - pull)
         )
 
@@ -249,7 +235,7 @@ class BipartiteTies:
         distances = self._squared[edges.row, edges.col]
         return float(edges.data @ (distances + self.samples.alpha * edges.data))
 
-    def _graph(self, of_samples: Array, of_prototypes: Array) -> sparse.csr_array:
+    def graph(self, of_samples: Array, of_prototypes: Array) -> sparse.csr_array:
         """Return the mean of the weights from both sides, with rows that sum to 1."""
         n, m = len(of_samples), len(of_prototypes)
         Z = sparse_rows(self.samples.columns, of_samples, m)
@@ -263,8 +249,11 @@ def _squared(differences: Array) -> Array:
     return np.asarray(np.einsum("ijk,ijk->ij", differences, differences))
 
 
-def embed(Z: sparse.csr_array, c: int) -> Embedding:
-    """Return the leading singular vectors of the normalised bipartite graph."""
+def embed(Z: sparse.csr_array, c: int) -> tuple[Array, Embedding]:
+    """Return the c + 1 smallest eigenvalues of the normalised Laplacian of the bipartite graph.
+
+    The second result has the leading singular vectors of the graph.
+    """
     m = Z.shape[1]
     root = np.sqrt(Z.sum(axis=0))
     Z1 = Z @ sparse.diags_array(1 / root)
@@ -272,7 +261,7 @@ def embed(Z: sparse.csr_array, c: int) -> Embedding:
     values, vectors = some_eigenpairs((Z1.T @ Z1).toarray(), first, m - 1)
     values, V = values[::-1], vectors[:, ::-1][:, :c]
     U = Z1 @ V / np.sqrt(np.maximum(values[:c], np.finfo(np.float64).tiny))
-    return Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2), values)
+    return 1 - values, Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2))
 
 
 def bipartite_labels(Z: sparse.csr_array) -> NDArray[np.intp]:

@@ -85,7 +85,17 @@ class NMFClustering(Baseline):
         squared_norms(X)  # raises on overflow
         if self.weighting == "ncw":
             X = normalized_cut_weighted(X)
-        fits = [self._factorize(X, random_state) for _ in range(self.n_init)]
+        fits = []
+        for _ in range(self.n_init):
+            model = NMF(
+                self.n_clusters,
+                init=self.init,
+                solver=self.solver,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                random_state=random_state,
+            )
+            fits.append((model.fit_transform(X), model))
         F, model = min(fits, key=lambda fit: fit[1].reconstruction_err_)
         self.memberships_, self.components_ = unit_components(F, model.components_)
         self.objective_: float = float(model.reconstruction_err_) ** 2
@@ -94,17 +104,6 @@ class NMFClustering(Baseline):
             return np.asarray(self.memberships_.argmax(axis=1))
         kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
         return np.asarray(kmeans.fit_predict(self.memberships_))
-
-    def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[Array, NMF]:
-        model = NMF(
-            self.n_clusters,
-            init=self.init,
-            solver=self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=random_state,
-        )
-        return model.fit_transform(X), model
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

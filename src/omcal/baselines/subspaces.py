@@ -216,7 +216,7 @@ class MVSCHFD(MultiViewBaseline):
                 f"features of {narrowest.name!r} and n_clusters={self.n_clusters}; lower it."
             )
         X = [scaled(view, "feature") for view in views.dense()]
-        descent = Descent.start(X, sizes, stale=self.suffix == "stale")
+        descent = Descent(X, sizes, stale=self.suffix == "stale")
         step = partial(descent.step, squared=self.weights == "squared")
         self._iterate(step, warn=self.tol > 0)
         self.view_weights_: Floats = descent.weights
@@ -231,26 +231,19 @@ def level_sizes(narrowest: int, c: int, depth: int) -> list[int]:
     return [(depth - level) * step + c for level in range(1, depth)] + [c]
 
 
-@dataclass
 class Descent:
     """The variables of the objective, samples in rows, and one round of block updates."""
 
-    X: list[Array]
-    chains: list[list[Array]]  # W_v¹ … W_v^depth of each view
-    suffixes: list[Array]  # W_v^{i+1} … W_v^depth A of the last view seen
-    A: Array
-    Z: Array
-    weights: Array
-    stale: bool
-
-    @classmethod
-    def start(cls, X: list[Array], sizes: list[int], *, stale: bool) -> Descent:
-        c, V = sizes[-1], len(X)
-        factor = np.zeros if stale else lambda shape: np.eye(*shape)
-        widths = [[x.shape[1], *sizes[:-1]] for x in X]
-        chains = [[factor(shape) for shape in zip(w, sizes, strict=True)] for w in widths]
-        suffixes = [np.zeros((size, c)) for size in sizes]
-        return cls(X, chains, suffixes, np.eye(c), np.eye(len(X[0]), c), np.full(V, 1 / V), stale)
+    def __init__(self, X: list[Array], sizes: list[int], *, stale: bool) -> None:
+        self.X, self.stale = X, stale
+        factor: Any = np.zeros if stale else lambda shape: np.eye(*shape)
+        shapes = [zip([x.shape[1], *sizes[:-1]], sizes, strict=True) for x in X]
+        # W_v¹ … W_v^depth of each view, and W_v^{i+1} … W_v^depth A of the last view seen.
+        self.chains: list[list[Array]] = [[factor(shape) for shape in view] for view in shapes]
+        self.suffixes: list[Array] = [np.zeros((size, sizes[-1])) for size in sizes]
+        self.A: Array = np.eye(sizes[-1])
+        self.Z: Array = np.eye(len(X[0]), sizes[-1])
+        self.weights: Array = np.full(len(X), 1 / len(X))
 
     def step(self, *, squared: bool) -> float:
         """Update every factor, A, Z and the weights once; return the objective after that."""

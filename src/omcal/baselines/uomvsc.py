@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Annotated, Any, Literal
 
@@ -12,11 +11,7 @@ from scipy import sparse
 from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import minmax_features, procrustes, side_by_side
-from omcal.baselines._spectral import (
-    kmeans_labels,
-    largest_eigenvectors,
-    row_normalized,
-)
+from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Range, parameter
 from omcal.views.view import Matrix, View, Views
@@ -89,10 +84,9 @@ class UOMvSC(MultiViewBaseline):
     n_init: int = parameter(default=20, help="Starts of the k-means that gives the first labels.")
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        graphs = Graphs.of_views(
-            [minmax_features(view.array) for view in views], self.n_neighbors, self.n_clusters
-        )
-        A = (1 - self.lam) * graphs.feature[-1] + self.lam * graphs.embedding[-1]
+        X = [minmax_features(view.array) for view in views]
+        graphs = normalized_graphs(X, self.n_neighbors, self.n_clusters)
+        A = (1 - self.lam) * graphs[len(X)] + self.lam * graphs[-1]
         H = largest_eigenvectors(A, self.n_clusters)[1]
         labels = kmeans_labels(row_normalized(H), self.n_clusters, random_state, self.n_init)
         if self.align:
@@ -120,18 +114,11 @@ def _scaled_bytes(view: View) -> int:
     return 8 * int(view.array.shape[0]) * view.width
 
 
-@dataclass
-class Graphs:
-    """Normalised graphs of the V views and, last, of their concatenation."""
-
-    feature: list[sparse.csr_array]
-    embedding: list[sparse.csr_array]
-
-    @classmethod
-    def of_views(cls, X: list[Matrix], k: int, c: int) -> Graphs:
-        feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, side_by_side(X)]]
-        embedded = [row_normalized(largest_eigenvectors(A, c)[1]) for A in feature]
-        return cls(feature, [normalized_adjacency(neighbor_graph(U, k)) for U in embedded])
+def normalized_graphs(X: list[Matrix], k: int, c: int) -> list[sparse.csr_array]:
+    """Return the V + 1 graphs of features, the last of the concatenation, then of embeddings."""
+    feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, side_by_side(X)]]
+    embedded = [row_normalized(largest_eigenvectors(A, c)[1]) for A in feature]
+    return feature + [normalized_adjacency(neighbor_graph(U, k)) for U in embedded]
 
 
 def indicator(labels: Array, c: int) -> Floats:
@@ -144,10 +131,16 @@ class Ascent:
     """The variables of the objective and one round of updates."""
 
     def __init__(
-        self, graphs: Graphs, lam: float, H: Array, labels: Array, *, sequential: bool
+        self,
+        graphs: list[sparse.csr_array],
+        lam: float,
+        H: Array,
+        labels: Array,
+        *,
+        sequential: bool,
     ) -> None:
-        self.shares: Floats = np.repeat([1 - lam, lam], len(graphs.feature))
-        self.stacked: Any = sparse.vstack(graphs.feature + graphs.embedding, format="csr")
+        self.shares: Floats = np.repeat([1 - lam, lam], len(graphs) // 2)
+        self.stacked: Any = sparse.vstack(graphs, format="csr")
         self.H = H
         self.labels: Array = labels
         self.sequential: bool = sequential
