@@ -207,8 +207,8 @@ def mixed_clusters(xy: Array, labels: Array) -> list[int]:
 class _Search:
     """Search for the nearest of many points: among those of the cells around a sample.
 
-    Each point belongs to the cell of its nearest pivot. Of 4000 points about 500 are compared: a map
-    of 10⁵ samples takes 2.4 times as long with all of them (benchmarks/layout.py).
+    Each point belongs to the cell of its nearest pivot. Of 4000 points about 500 are compared;
+    with all of them a map of 10⁵ samples takes 2.4 times as long (benchmarks/layout.py).
     """
 
     def __init__(self, points: Points, rng: np.random.RandomState) -> None:
