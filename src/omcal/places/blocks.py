@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from omcal.places.base import Place
 from omcal.places.data_scan import (
     BlockStats,
     DataScan,
-    require_finite_block,
+    finite_block,
     require_same,
     scaling_plans,
     scan,
@@ -34,6 +33,8 @@ class ScannedPlace(Place):
     All processes of the team scan their rows; the leader concludes.
     """
 
+    moves_all: ClassVar[str] = ""  # where "kmeans-full" would take all rows, if it is refused
+
     @abstractmethod
     def load(self, parts: list[slice]) -> list[Views]:
         """Return the given rows of the whole fit in the memory of the leader."""
@@ -41,6 +42,10 @@ class ScannedPlace(Place):
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
     ) -> list[GraphModel]:
+        if self.moves_all and settings.anchors == "kmeans-full":
+            raise ValueError(
+                f"anchors='kmeans-full' would take all rows {self.moves_all}; use anchors='kmeans'."
+            )
         sample = partial(self.load, sample_slices(self.n))
         plans = scaling_plans(self.views, settings.scale, sample, self.team)
         data_scan = DataScan(self.n, self.views.widths, settings, random_states, plans)
@@ -94,15 +99,9 @@ class InBlocks(ScannedPlace):
         return join_in_memory(runs, n_clusters)
 
 
-@dataclass(frozen=True)
-class GraphRecipe:
-    """The models that build the graphs of a block, one per run."""
-
-    models: Sequence[GraphModel]
-    compiled: bool
-
-    def __call__(self, block: Views, rows: slice, checksum: int | None) -> list[AnchorGraphs]:
-        """Build the graphs of a block; raise where it changed since the first read."""
-        require_finite_block(block)
-        require_same(block, rows, checksum)
-        return list(graphs_of_runs(block, self.models, compiled=self.compiled))
+def graphs_of_block(
+    models: Sequence[GraphModel], compiled: bool, block: Views, rows: slice, checksum: int | None
+) -> list[AnchorGraphs]:
+    """Return the graphs of a block, one per run; raise where it changed since the first read."""
+    require_same(finite_block(block), rows, checksum)
+    return list(graphs_of_runs(block, models, compiled=compiled))

@@ -24,10 +24,10 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, SampledGraphs, sample_rows
-from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
+from omcal.places.blocks import BlockTask, InBlocks, graphs_of_block
 from omcal.places.choose import PlaceRequest
 from omcal.places.cluster_rows import ClusterRows, clear_errors, submit_each, tree_sum
-from omcal.places.data_scan import require_finite_block
+from omcal.places.data_scan import finite_block
 from omcal.places.memory import MemoryRows
 from omcal.views.view import View, Views, mark_absent
 
@@ -46,6 +46,7 @@ class OnCluster(InBlocks):
     """
 
     supported_options = frozenset({"client"})
+    moves_all = "off the cluster"
 
     def __init__(self, views: Views, asked: PlaceRequest) -> None:
         super().__init__(views, asked)
@@ -56,15 +57,6 @@ class OnCluster(InBlocks):
                     "read it; pass a file (numpy.load(..., mmap_mode='r')) or a Dask array "
                     "(dask.array.from_array)" + (", or leave out client=." if asked.client else ".")
                 )
-
-    def learn(
-        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[GraphModel]:
-        if settings.anchors == "kmeans-full":
-            raise ValueError(
-                "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
-            )
-        return super().learn(settings, random_states)
 
     def load(self, parts: list[slice]) -> list[Views]:
         numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
@@ -85,8 +77,8 @@ class OnCluster(InBlocks):
         self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
         compiled = compiled_pays(self.views.n)
-        recipe = GraphRecipe(list(models), compiled)
-        task = BlockTask(recipe, lambda rows: (self._checksums.get(rows.start),))
+        build = partial(graphs_of_block, list(models), compiled)
+        task = BlockTask(build, lambda rows: (self._checksums.get(rows.start),))
         with clear_errors(self._client):
             graphs = self._client.compute(list(self._blocks.tasks("graph", task)))
             wait(graphs)
@@ -285,11 +277,8 @@ def _with_views(
 
 def _take(block: Views, rows: slice, inside: Array) -> list[Views]:
     """Return some rows of a block."""
-    taken = Views([view.part(view.array[inside], inside) for view in block])
-    require_finite_block(taken)
-    return [taken]
+    return [finite_block(Views([view.part(view.array[inside], inside) for view in block]))]
 
 
 def _apply(work: Callable[[Views], Array], block: Views, rows: slice) -> Array:
-    require_finite_block(block)
-    return work(block)
+    return work(finite_block(block))

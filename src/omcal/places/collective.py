@@ -17,7 +17,7 @@ from omcal.method.rows import AbstractRows, Assignment, Sums, decide
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, Place
 from omcal.places.blocks import ScannedPlace
-from omcal.places.data_scan import BlockStats, DataScan, require_finite_block
+from omcal.places.data_scan import BlockStats, DataScan, finite_block
 from omcal.places.ranks import Ranks
 from omcal.places.team import Result
 from omcal.views.view import Views
@@ -33,6 +33,7 @@ class OnRanks(ScannedPlace):
     """
 
     supported_options = frozenset({"group", "device", "memory_limit", "scratch_dir"})
+    moves_all = "to one rank"
 
     def __init__(self, inner: Place, team: Any) -> None:
         super().__init__(inner.views, inner.asked)
@@ -42,27 +43,16 @@ class OnRanks(ScannedPlace):
     def require_room(self, n_bytes: float, what: str) -> None:
         self.team.each(lambda: self._inner.require_room(n_bytes, what))
 
-    def learn(
-        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[GraphModel]:
-        if settings.anchors == "kmeans-full":
-            raise ValueError(
-                "anchors='kmeans-full' would take all rows to one rank; use anchors='kmeans'."
-            )
-        return super().learn(settings, random_states)
-
     def load(self, parts: list[slice]) -> list[Views]:
         start, stop = self.team.first_row, self.team.first_row + self.views.n
 
         def work() -> list[Views]:
-            blocks = [
-                self.views.load(slice(max(part.start, start) - start, min(part.stop, stop) - start))
+            own = [
+                slice(max(part.start, start) - start, min(part.stop, stop) - start)
                 for part in parts
                 if part.start < stop and start < part.stop
             ]
-            for block in blocks:
-                require_finite_block(block)
-            return blocks
+            return [finite_block(self.views.load(rows)) for rows in own]
 
         return self._collected(work, [])
 

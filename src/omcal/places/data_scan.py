@@ -169,7 +169,7 @@ def scan(
     block: Views, rows: slice, sampled: slice | Array, *, first: int, plans: Sequence[ScalingPlan]
 ) -> BlockStats:
     """Scan a block of rows in memory; `first` is the number of row 0 among the rows of all."""
-    require_finite_block(block)
+    finite_block(block)
     start = first + rows.start
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
     check_present(block.present, start)
@@ -203,13 +203,14 @@ def require_same(block: Views, rows: slice, checksum: int | None) -> None:
         )
 
 
-def require_finite_block(block: Views) -> None:
-    """Raise where a value in the block is not finite; a fit then counts such values in all rows."""
+def finite_block(block: Views) -> Views:
+    """Return a block; raise where a value is not finite, which a fit then counts in all rows."""
     for view in block:
         if any(count_nonfinite(view.array, view.present)):
             raise MissingValuesError(
                 f"view {view.name!r} contains NaN or infinity; remove or impute them first."
             )
+    return block
 
 
 def _stacked(blocks: tuple[Matrix, ...]) -> Matrix:

@@ -20,9 +20,9 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, SampledGraphs, bytes_per_row, collect, sample_rows
-from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
+from omcal.places.blocks import BlockTask, InBlocks, graphs_of_block
 from omcal.places.choose import PlaceRequest
-from omcal.places.data_scan import require_finite_block
+from omcal.places.data_scan import finite_block
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.places.parts import ChunkedRows
 from omcal.views.stored import read_ahead
@@ -59,10 +59,7 @@ class OnDisk(InBlocks):
         return super().learn(settings, random_states)
 
     def load(self, parts: list[slice]) -> list[Views]:
-        blocks = [self.views.load(part) for part in parts]
-        for block in blocks:
-            require_finite_block(block)
-        return blocks
+        return [finite_block(self.views.load(part)) for part in parts]
 
     def total(self, start: Any, task: BlockTask) -> Any:
         blocks = read_ahead(self.views.load, [rows for rows in self.blocks if task.which(rows)])
@@ -75,9 +72,10 @@ class OnDisk(InBlocks):
         limit = self._limit // len(models)
         stores = [_RowStore(self.views, settings, limit, self.asked.scratch_dir) for _ in models]
         self._samples: list[list[AnchorGraphs]] = [[] for _ in models]
-        recipe, some = GraphRecipe(models, compiled_pays(self.views.n)), sample_rows(self.views.n)
+        compiled, some = compiled_pays(self.views.n), sample_rows(self.views.n)
         for rows, block in read_ahead(self.views.load, self.blocks):
-            made = recipe(block, rows, self._checksums.get(rows.start))
+            checksum = self._checksums.get(rows.start)
+            made = graphs_of_block(models, compiled, block, rows, checksum)
             inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
             for graphs, store, sample in zip(made, stores, self._samples, strict=True):
                 store.put(rows, graphs)
@@ -98,8 +96,7 @@ class OnDisk(InBlocks):
 def loaded(views: Views) -> Iterator[Views]:
     """Yield consecutive blocks of rows, in memory and finite."""
     for _, block in read_ahead(views.load, OnDisk(views, PlaceRequest()).blocks):
-        require_finite_block(block)
-        yield block
+        yield finite_block(block)
 
 
 def _block_rows(views: Views, limit: int) -> int:
