@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -155,28 +155,17 @@ def declared(cls: type) -> dict[str, Declared]:
 
 def _initialiser(cls: type) -> Any:
     """Return the `__init__` that sets all parameters as attributes."""
-    kinds = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        hints |= vars(base).get("__annotations__", {})
-    shown = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    shown += [
-        inspect.Parameter(name, kinds[one.kw_only], default=one.default, annotation=hints[name])
+        hints |= inspect.get_annotations(base)
+    parameters = [
+        (name, hints[name], field(default=one.default, kw_only=one.kw_only))
         for name, one in declared(cls).items()
     ]
-    signature = inspect.Signature(shown)
-
-    def initialise(self: Any, *args: Any, **given: Any) -> None:
-        bound = signature.bind(self, *args, **given)
-        bound.apply_defaults()
-        del bound.arguments["self"]
-        for name, value in bound.arguments.items():
-            setattr(self, name, value)
-
-    initialise.__signature__ = signature  # type: ignore[attr-defined]
-    initialise._declared = True  # type: ignore[attr-defined]
-    initialise.__name__, initialise.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
-    return initialise
+    made: Any = vars(make_dataclass(cls.__name__, parameters, repr=False, eq=False))["__init__"]
+    made._declared = True
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
 
 
 def _documented(text: str, parameters: dict[str, Declared]) -> str:
