@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,6 @@ from omcal.cli.outputs import Outputs
 from omcal.cli.predict import ModelFile, OrderedViews, load_for
 from omcal.cli.reading import Reading, reads
 from omcal.cli.scores import print_clusters
-
-if TYPE_CHECKING:
-    pass
 
 SavedAs = Annotated[
     Path | None,
