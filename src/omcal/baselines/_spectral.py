@@ -64,27 +64,22 @@ def largest_eigenvectors(A: Any, c: int) -> Pairs:
 
 def _smallest_of_parts(L: Any, ends: Array, c: int) -> Pairs:
     """Merge the spectra of the diagonal blocks of L that end at `ends`."""
-    starts = np.r_[0, ends[:-1]]
-    single = np.flatnonzero(ends - starts == 1)
-    # (value, block, column of the block's own eigenvectors) of every candidate
-    values = [L.diagonal()[starts[single]]]
-    blocks, columns = [single], [np.zeros(len(single), dtype=int)]
-    found: dict[int, Array] = {}
-    for block in np.flatnonzero(ends - starts > 1).tolist():
-        rows = slice(starts[block], ends[block])
-        size = rows.stop - rows.start
-        block_values, found[block] = _smallest_of_connected(L[rows, rows], min(c, size))
-        values.append(block_values)
-        blocks.append(np.full(len(block_values), block))
-        columns.append(np.arange(len(block_values)))
-    all_values, all_blocks, all_columns = map(np.concatenate, (values, blocks, columns))
-    best = np.lexsort((all_blocks, all_values))[:c]
-    vectors = np.zeros((ends[-1], c))
-    for position, candidate in enumerate(best):
-        block, column = all_blocks[candidate], all_columns[candidate]
-        rows = slice(starts[block], ends[block])
-        vectors[rows, position] = found[block][:, column] if block in found else 1.0
-    return all_values[best], vectors
+    diagonal, lone = L.diagonal(), np.ones((1, 1))
+    found: list[tuple[float, int, Array]] = []  # value, first row and vector of every candidate
+    first = 0
+    for end in ends.tolist():
+        if end - first == 1:
+            values, vectors = diagonal[first:end], lone
+        else:
+            rows = slice(first, end)
+            values, vectors = _smallest_of_connected(L[rows, rows], min(c, end - first))
+        found += [(value, first, u) for value, u in zip(values.tolist(), vectors.T, strict=True)]
+        first = end
+    best = sorted(found, key=lambda candidate: candidate[0])[:c]
+    scattered = np.zeros((first, c))
+    for position, (_, start, u) in enumerate(best):
+        scattered[start : start + len(u), position] = u
+    return np.array([value for value, _, _ in best]), scattered
 
 
 def _smallest_of_connected(L: Any, c: int) -> Pairs:

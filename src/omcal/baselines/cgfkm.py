@@ -113,9 +113,9 @@ def filtered_kmeans(
     while not converged and len(objective) < 2 * max_iter:
         beta = filter_weights(flat, H, centers[labels])
         filtered = np.tensordot(beta, Y, axes=1)
-        objective.append(_squared_error(filtered, labels, centers))
+        objective.append(sum_of_squares(filtered - centers[labels]))
         labels, centers = lloyd_step(filtered, centers)
-        objective.append(_squared_error(filtered, labels, centers))
+        objective.append(sum_of_squares(filtered - centers[labels]))
         if len(objective) > 2:
             converged = objective[-3] - objective[-1] <= tol * objective[-3]
     return FilteredClusters(labels, centers, beta, objective, converged)
@@ -134,7 +134,3 @@ def lloyd_step(X: Array, centers: Array) -> tuple[NDArray[np.intp], Floats]:
     counts = np.bincount(labels, minlength=c)
     means = row_sums(X, labels, c) / np.maximum(counts, 1)[:, None]
     return labels, np.where(counts[:, None] > 0, means, centers)
-
-
-def _squared_error(X: Array, labels: Array, centers: Array) -> float:
-    return sum_of_squares(X - centers[labels])

@@ -12,7 +12,7 @@ from omcal.baselines._linalg import scaled, side_by_side
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive
-from omcal.views.view import Matrix, Views
+from omcal.views.view import Views
 
 _SILHOUETTE_SAMPLES = 2000
 _MEDIAN_SAMPLES = 2000
@@ -67,7 +67,9 @@ class BestSingleView(ScaledViews):
         for name, view in zip(views.names, views, strict=True):
             X = scaled(view.array, self.scale)
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
-            self.scores_[name] = _silhouette(X[scored], labels[name][scored])
+            found = labels[name][scored]
+            defined = 1 < len(np.unique(found)) < len(found)
+            self.scores_[name] = float(silhouette_score(X[scored], found)) if defined else 0.0
         self.best_view_: str = max(self.scores_, key=self.scores_.__getitem__)
         return labels[self.best_view_]
 
@@ -93,13 +95,6 @@ class ConcatSpectral(ScaledViews):
         W = neighbor_graph(X, self.n_neighbors)
         self.embedding_: Floats = spectral_embedding(W, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
-
-
-def _silhouette(X: Matrix, labels: Array) -> float:
-    n_labels = len(np.unique(labels))
-    if not 1 < n_labels < len(labels):
-        return 0.0
-    return float(silhouette_score(X, labels))
 
 
 class SC(Baseline):
