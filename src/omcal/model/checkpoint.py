@@ -73,8 +73,7 @@ class Checkpoint:
         decisive = {k: describe_value(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
         self.anchors: list[Array] = []
-        self.steps: list[Step] = []
-        self.sums: list[Sums] = []
+        self.sweeps: list[tuple[Floats, ...]] = []  # the parts of each
         self.StS: Floats | None = None
         self._random_state: Any = ()
         self.writes = True  # of several processes that share a fit, one does
@@ -106,11 +105,10 @@ class Checkpoint:
         header = {
             "format": FORMAT,
             "identity": self._identity,
-            "n_sweeps": len(self.steps),
+            "n_sweeps": len(self.sweeps),
             "random_state": [kind, position, has_gauss, gauss],
         }
-        sums = [(one.StF, one.FtF, one.FoldtF) for one in self.sums]
-        columns = (*zip(*self.steps, strict=True), *zip(*sums, strict=True))
+        columns = zip(*self.sweeps, strict=True)
         arrays = {
             "random_key": key,
             "StS": self.StS,
@@ -169,8 +167,7 @@ class Checkpoint:
         parts = [
             archive.take(*of, "f") for of in zip(_PARTS, [(n, *s) for s in shapes], strict=True)
         ]
-        self.steps = list(zip(*parts[:3], strict=True))
-        self.sums = [Sums(*of_sweep) for of_sweep in zip(*parts[3:], strict=True)]
+        self.sweeps = list(zip(*parts, strict=True))
         self.StS = archive.take("StS", (V, V, m, m))
         archive.require_none_left()
 
@@ -211,13 +208,13 @@ class RecordedRows(AbstractRows):
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         record, at = self._checkpoint, self._position
         self._position += 1
-        if at < len(record.steps):
-            self._pending.append(record.steps[at])
-            return record.sums[at]
+        if at < len(record.sweeps):
+            alpha, P, R, *known = record.sweeps[at]
+            self._pending.append((alpha, P, R))
+            return Sums(*known)
         self._catch_up()
         sums = self._rows.sweep(alpha, P, R)
-        record.steps.append((alpha, P, R))
-        record.sums.append(sums)
+        record.sweeps.append((alpha, P, R, sums.StF, sums.FtF, sums.FoldtF))
         if self._position % SAVED_EVERY == 0 and record.writes:
             record.save()
         return sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,11 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import Tags, check_random_state
 
-from omcal.machine.arrays import Array, Floats, Mask, on_host
-from omcal.machine.scikit import (
-    CallbackSupportMixin,
-    with_callbacks,
-)
+from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
+from omcal.machine.scikit import CallbackSupportMixin, with_callbacks
 from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.rows import AbstractRows, Assignment
@@ -28,13 +26,7 @@ from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, unconverged
 from omcal.model.drift import Reference
 from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
 from omcal.model.parameters import ATTRIBUTES, MultiViewParameters
-from omcal.model.progress import (
-    RESUMED,
-    FitMonitor,
-    Optimised,
-    all_or_nothing,
-    best_of_starts,
-)
+from omcal.model.progress import RESUMED, FitMonitor, Optimised, all_or_nothing, best_of_starts
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
@@ -142,12 +134,9 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         """
         team = place.team
         random_state = team.on_leader(lambda: check_random_state(self.random_state))
-        checkpoint = team.on_leader(lambda: self._checkpoint(place, settings))
-        if checkpoint:
-            checkpoint.writes = team.is_leader
+        (checkpoint,) = self._checkpoints(place, settings.n_anchors, watch, self.random_state)
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
-            watch.say(RESUMED, len(checkpoint.steps), checkpoint.path)
 
         (graph_model,) = place.learn(settings, [random_state])
         if before is not None and not (checkpoint and checkpoint.resumes):
@@ -278,19 +267,29 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         random_start = isinstance(self.init, str) and (self.init == "random" or self.n_init > 1)
         return isinstance(self.anchors, str) or random_start
 
-    def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
-        """Return the checkpoint, if there is to be one; `more` identifies the fit further."""
+    def _checkpoints(
+        self, place: Place, n_anchors: int, watch: FitMonitor, random_state: Seed, n_runs: int = 0
+    ) -> list[Checkpoint] | list[None]:
+        """Return the checkpoint of the fit, or of each run to join; None where none is wanted."""
         if self.checkpoint is None:
-            return None
+            return [None] * max(n_runs, 1)
         data = {
             "n_samples": place.n,
             "n_features": place.views.widths,
-            "n_anchors": settings.n_anchors,
+            "n_anchors": n_anchors,
             "dtype": str(place.views.dtype),
-            **more,
         }
-        parameters = {**self.get_params(), "n_clusters": self.n_clusters_}
-        return Checkpoint(self.checkpoint, data, parameters)
+        data |= {"n_runs": n_runs} if n_runs else {}
+        parameters = self.get_params()
+        parameters |= {"n_clusters": self.n_clusters_, "random_state": random_state}
+        path, team = os.fspath(self.checkpoint), place.team
+        paths = [f"{path}.{number}" for number in range(n_runs)] or [path]
+        found = team.on_leader(lambda: [Checkpoint(one, data, parameters) for one in paths])
+        for one in found:
+            one.writes = team.is_leader
+            if one.resumes:
+                watch.say(RESUMED, len(one.sweeps), one.path)
+        return found
 
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats, Seed, on_host
@@ -23,9 +21,8 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
-from omcal.model.checkpoint import Checkpoint
 from omcal.model.estimators import AnchorClusterer
-from omcal.model.progress import RESUMED, RUN_DONE, FitMonitor, Optimised, best_of_starts
+from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
@@ -124,14 +121,8 @@ class RunsAtWork:
     ) -> None:
         self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
         self._states = [np.random.RandomState(seed) for seed in seeds]
-        self._checkpoints = place.team.on_leader(
-            lambda: [self._checkpoint(number, random_state) for number in range(len(seeds))]
-        )
-        for saved in self._checkpoints:
-            if saved:
-                saved.writes = place.team.is_leader
-            if saved and saved.resumes:
-                watch.say(RESUMED, len(saved.steps), saved.path)
+        how = (place, settings.n_anchors, watch, random_state, len(seeds))
+        self._checkpoints = inner._checkpoints(*how)
         self._models = [
             replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(
@@ -152,16 +143,6 @@ class RunsAtWork:
         for saved in self._checkpoints:
             if saved:
                 saved.remove()
-
-    def _checkpoint(self, number: int, random_state: Seed) -> Checkpoint | None:
-        """Return the checkpoint of a run, at the given path with the number appended."""
-        if self._inner.checkpoint is None:
-            return None
-        path = f"{os.fspath(self._inner.checkpoint)}.{number}"
-        part: AnchorClusterer = clone(self._inner)
-        part.set_params(checkpoint=path, random_state=random_state)
-        part.n_clusters_ = self._inner.n_clusters_
-        return part._checkpoint(self._place, self._settings, n_runs=len(self._states))
 
     def _solve_all(self, n_jobs: int | None) -> list[Optimised]:
         """Solve the runs in order; the graphs of a run are built when its turn comes.
