@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.metrics.cluster import contingency_matrix
 
 from browser import CHROMIUM, Browser
 from omcal import OMCAL
 from omcal.datasets import MultiViewData, make_multiview, save_views
 from omcal.metrics import ari
 from omcal.select import cluster_tree
-from omcal.select.tree import default_levels, edges_of, numbered, overlap, similarity, top_features
+from omcal.select.tree import default_levels, edges_of, numbered, similarity, top_features
 from omcal.views.view import View
 
 
@@ -65,7 +66,7 @@ def test_numbers_stay_along_branches(values, random):
 
 
 def test_a_jump_is_no_main_edge():
-    table = overlap(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1, 2]))
+    table = contingency_matrix(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1, 2]))
     found = {(edge.source, edge.target): edge for edge in edges_of(2, table)}
     assert found[0, 0].main and found[1, 1].main and found[1, 2].main
     assert not found[0, 1].main and found[0, 1].share == pytest.approx(1 / 3)

@@ -16,7 +16,7 @@ from omcal.method.points import members
 from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.model.tabular import Tabular
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import Matrix, Views
 
 N_BINS = 10
 _TYPICAL = 5
@@ -202,7 +202,10 @@ def describe_clusters(
             for part in parts
             for feature in part.effects(cluster, names.get(part.name))
         ),
-        typical={part.name: part.typical_samples() for part in parts},
+        typical={
+            part.name: tuple(tuple(sample for _, sample in found) for found in part.nearest)
+            for part in parts
+        },
         cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters_).tolist()),
         named=tuple(name for name in views.names if name in names),
         amounts=tuple(part.name for part in parts if part.amounts),
@@ -238,25 +241,19 @@ def _visit_rows(
     parts: list[_ViewSums],
     add: Callable[[_ViewSums, Matrix, Array, Array], None],
 ) -> None:
-    """Pass blocks of rows of each view, with their labels and row numbers, to its part."""
+    """Pass the samples in each view by blocks, with their labels and numbers, to its part."""
     start = 0
     for block in views_in_memory(views):
         for part, view in zip(parts, block, strict=True):
-            for rows, there in _present_rows(view):
-                add(part, rows, labels[start + there], start + there)
+            size = max(1, _BLOCK_ENTRIES // view.width)
+            for first in range(0, block.n, size):
+                there = np.arange(first, min(first + size, block.n))
+                if view.present is not None:
+                    there = there[view.present[there]]
+                if len(there):
+                    rows = view.rows(there).astype(np.float64, copy=False)
+                    add(part, rows, labels[start + there], start + there)
         start += block.n
-
-
-def _present_rows(view: View) -> Iterator[tuple[Matrix, Array]]:
-    """Yield rows of samples that are in the view, as floats, and their row numbers."""
-    size = max(1, _BLOCK_ENTRIES // view.width)
-    n = view.array.shape[0]
-    for start in range(0, n, size):
-        there = np.arange(start, min(start + size, n))
-        if view.present is not None:
-            there = there[view.present[there]]
-        if len(there):
-            yield view.rows(there).astype(np.float64, copy=False), there
 
 
 class _ViewSums:
@@ -344,9 +341,6 @@ class _ViewSums:
             nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
             found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
             self.nearest[cluster] = sorted([*self.nearest[cluster], *found])[:_TYPICAL]
-
-    def typical_samples(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(sample for _, sample in found) for found in self.nearest)
 
     def effects(self, cluster: int, names: list[str] | None) -> Iterator[FeatureEffect]:
         here, total = self.n[cluster], self.n.sum()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -268,7 +269,7 @@ def _tree(
         if c not in kept and (not labels or c > labels[-1].max() + 1):
             kept[c] = level  # a level that leaves clusters empty counts by those that it has
             labels.append(numbered(codes, labels[-1] if labels else None))
-    tables = [overlap(a, b) for a, b in pairwise(labels)]
+    tables = [contingency_matrix(a, b) for a, b in pairwise(labels)]
     edges = [edge for c, table in zip(kept, tables, strict=False) for edge in edges_of(c, table)]
     everyone = np.full((len(labels), n), -1, dtype=np.int32)
     everyone[:, rows] = labels
@@ -287,12 +288,6 @@ def _tree(
     )
 
 
-def overlap(a: Array, b: Array) -> Array:
-    """Count the samples by their label in a and in b."""
-    shape = int(a.max()) + 1, int(b.max()) + 1
-    return np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
-
-
 def numbered(labels: Array, above: Array | None) -> Array:
     """Return the labels with the numbers of the level above; new clusters take the next ones.
 
@@ -300,7 +295,7 @@ def numbered(labels: Array, above: Array | None) -> Array:
     """
     order = np.argsort(-np.bincount(labels), kind="stable")
     if above is not None:
-        matched = linear_sum_assignment(overlap(above, labels), maximize=True)[1]
+        matched = linear_sum_assignment(contingency_matrix(above, labels), maximize=True)[1]
         order = np.append(matched, order[~np.isin(order, matched)])
     new = np.empty_like(order)
     new[order] = np.arange(len(order))
@@ -318,7 +313,7 @@ def edges_of(level: int, table: Array) -> list[Edge]:
 
 def similarity(labels: Array, runs: Sequence[Array]) -> tuple[float, ...]:
     """Return for each cluster the mean Jaccard index with the most similar cluster of each run."""
-    found = [best_overlaps(overlap(labels, run)) for run in runs]
+    found = [best_overlaps(contingency_matrix(labels, run)) for run in runs]
     return tuple(np.mean(found, axis=0).tolist())
 
 
