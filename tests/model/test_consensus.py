@@ -25,7 +25,7 @@ from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
 from omcal.metrics import match_labels
-from omcal.model.runs import RunsAtWork, certainty, run_table, runs_of, small
+from omcal.model.runs import RunsAtWork, certainty, run_table, small
 from omcal.model.subset_fits import fitted_views
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import read_views
@@ -328,9 +328,8 @@ def test_the_graphs_are_those_of_the_run_that_is_kept(together, monkeypatch):
 def test_what_runs_found_is_kept_in_few_bytes(c, n_bytes):
     labels, share = np.array([0, c - 1], dtype=np.int32), np.array([255, 200], dtype=np.uint8)
     found = small(Assignment(labels, 0, labels[::-1], share), c)
-    (run,) = runs_of([(None, None, found)], c)
-    assert found.labels.itemsize == found.second.itemsize == run.labels.itemsize == n_bytes
-    for part in (found.labels, found.second[::-1], run.labels):
+    assert found.labels.itemsize == found.second.itemsize == n_bytes
+    for part in (found.labels, found.second[::-1]):
         assert_array_equal(part, labels)
     assert_array_equal(found.share, share)
 

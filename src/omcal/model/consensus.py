@@ -35,7 +35,6 @@ from omcal.model.runs import (
     certainty,
     run_table,
     run_tables,
-    runs_of,
     solve_joint,
 )
 from omcal.model.stream import StreamSums
@@ -206,7 +205,12 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     ) -> None:
         """Fit the graph between the samples and the clusters of the runs."""
         c = inner.n_clusters_
-        runs = runs_of(finished, c)
+        few = np.min_scalar_type(c - 1)
+        found = [assignment.labels for _, _, assignment in finished]  # on the device of a fit there
+        runs = [
+            Run(on_host(labels).astype(few, copy=False), solution)
+            for labels, (_, solution, _) in zip(found, finished, strict=True)
+        ]
         n_found = 0
         for run in runs:
             if n_found < c:  # mostly the first has them all
@@ -221,8 +225,6 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         solution, assignment = solve_joint(place, rows, problem, c, random_state, watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
-        on_device = hasattr(finished[0][2].labels, "cpu")
-        found = [one.labels for _, _, one in finished] if on_device else [r.labels for r in runs]
         tables = [place.team.total(table) for table in run_tables(found, labels, c)]
         # Runs that agree leave it to rounding which cluster comes first: of clusters of one size
         # that is the first of the first run.

@@ -222,15 +222,6 @@ class RunsAtWork:
         return saved.follow(*given) if saved else rows
 
 
-def runs_of(finished: Sequence[Finished], n_clusters: int) -> list[Run]:
-    """Return labels and solution of each run, in the memory of this process."""
-    few = _label_type(n_clusters)
-    return [
-        Run(on_host(assignment.labels).astype(few, copy=False), solution)
-        for _, solution, assignment in finished
-    ]
-
-
 def small(assignment: Assignment, n_clusters: int) -> Assignment:
     """Return the assignment in as few bytes as hold it; one on a device stays unchanged."""
     if hasattr(assignment.labels, "cpu"):
@@ -238,12 +229,8 @@ def small(assignment: Assignment, n_clusters: int) -> Assignment:
     labels, second, share = (
         on_host(part) for part in (assignment.labels, assignment.second, assignment.share)
     )
-    few = _label_type(n_clusters)
+    few = np.min_scalar_type(n_clusters - 1)
     return Assignment(labels.astype(few), 0, second.astype(few), share)
-
-
-def _label_type(n_clusters: int) -> np.dtype:
-    return np.min_scalar_type(n_clusters - 1)
 
 
 def solve_joint(

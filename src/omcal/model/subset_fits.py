@@ -11,7 +11,6 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
@@ -22,6 +21,7 @@ from omcal.method.rows import Sums
 from omcal.method.solver import MOST_MOMENTUM, Problem
 from omcal.method.updates import stack_by_view, weighted_sum
 from omcal.method.weights import normalized, uses_z
+from omcal.places.data_scan import stacked
 from omcal.places.memory import LARGEST_KEPT
 from omcal.views.reading import read_views
 from omcal.views.view import Views
@@ -88,11 +88,7 @@ def _read_rows(views: Views, rows: Array) -> tuple[Array, list[Any]]:
         kept.append(inside + start)
         parts.append([view.array[inside] for view in block])
         start += block.n
-    return np.concatenate(kept), [_stack(blocks) for blocks in zip(*parts, strict=True)]
-
-
-def _stack(blocks: Sequence[Any]) -> Any:
-    return sparse.vstack(blocks).tocsr() if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+    return np.concatenate(kept), [stacked(blocks) for blocks in zip(*parts, strict=True)]
 
 
 def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:

@@ -119,7 +119,7 @@ def _joined(seen: BlockStats, views: Views) -> Views:
     """Return the sampled rows as views in memory."""
     present = np.concatenate(seen.present)
     masks = [None] * len(views) if present.all() else list(present.T)
-    blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
+    blocks = (stacked(blocks) for blocks in zip(*seen.sample, strict=True))
     return Views(
         [
             replace(view, array=block, present=mask)
@@ -150,7 +150,7 @@ def scaling_plans(
 
     def make() -> list[ScalingPlan]:
         for v, view in enumerate(views):
-            rows = _stacked(_present_rows(block[v] for block in blocks)) if needed else None
+            rows = stacked(_present_rows(block[v] for block in blocks)) if needed else None
             own.append(ScalingPlan.of(view, scale, rows))
         return [plan.shared for plan in own]
 
@@ -213,7 +213,8 @@ def finite_block(block: Views) -> Views:
     return block
 
 
-def _stacked(blocks: tuple[Matrix, ...]) -> Matrix:
+def stacked(blocks: tuple[Matrix, ...]) -> Matrix:
+    """Return blocks of rows, dense or sparse, as one."""
     if sparse.issparse(blocks[0]):
         return sparse.vstack(blocks, format="csr")
     return np.concatenate(blocks)
