@@ -93,12 +93,16 @@ class Archive:
     def open(cls, stream: BinaryIO, what: str) -> Iterator[Self]:
         """Open the archive in a file; damage raises an exception, not always ArchiveError.
 
-        `what` it should be is said in messages.
+        `what` it should be is said in messages. In the block all arrays must be taken.
         """
         size = stream.seek(0, os.SEEK_END)
         _check_ends(stream, size, what)
         with zipfile.ZipFile(stream) as archive:
-            yield cls(archive, size, what)
+            opened = cls(archive, size, what)
+            yield opened
+            if opened._left:
+                unknown = min(opened._left)
+                raise ArchiveError(f"its member {unknown!r:.80} is unknown; the file is damaged.")
 
     def take(self, name: str, shape: tuple[int, ...] | None, kinds: str = "f") -> Array:
         """Return the array of this name; check its shape (None: any) and kind of dtype."""
@@ -114,13 +118,6 @@ class Archive:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ArchiveError(f"the array {name!r} holds NaN or infinity; the file is damaged.")
         return array
-
-    def require_none_left(self) -> None:
-        """Raise where members are left that were not taken."""
-        if self._left:
-            raise ArchiveError(
-                f"its member {min(self._left)!r:.80} is unknown; the file is damaged."
-            )
 
     def _compare_checksum(self, members: list[zipfile.ZipInfo]) -> None:
         """Raise where members differ from the written ones in content or position."""

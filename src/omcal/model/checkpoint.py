@@ -169,7 +169,6 @@ class Checkpoint:
         ]
         self.sweeps = list(zip(*parts, strict=True))
         self.StS = archive.take("StS", (V, V, m, m))
-        archive.require_none_left()
 
     def _require_identity(self, found: Mapping[str, Any]) -> None:
         names = sorted(set(found) | set(self._identity))

@@ -143,8 +143,7 @@ def _read_model(archive: Archive) -> OMCAL | OCAL | Consensus:
     model: OMCAL | OCAL | Consensus = _unfitted(_CLASSES[name], header, archive)
     read_run(model, header, archive)
     if "consensus" in header:
-        model = read_consensus(model, header["consensus"], archive)
-    archive.require_none_left()
+        return read_consensus(model, header["consensus"], archive)
     return model
 
 
