@@ -265,7 +265,7 @@ def test_shapes_differ_beyond_ten_clusters():
     marks = [(palette.colour_of(c), palette.shape_of(c)) for c in range(60)]
     assert len(set(marks)) == 60
     assert {shape for _, shape in marks[:10]} == {0}
-    assert len({shape.marker for shape in palette.SHAPES}) == len(palette.SHAPES) == 6
+    assert len(set(palette.SHAPES.values())) == len(palette.SHAPES) == 6
 
 
 def luminance(rgb):

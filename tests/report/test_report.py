@@ -133,7 +133,6 @@ def test_a_nul_in_a_name_does_not_reach_the_page():
         kind="",
         lead=paragraph("c\0"),
         sections=[],
-        footer="",
         data={"names": ["d\0"]},
     )
     assert "\0" not in text and "a\N{REPLACEMENT CHARACTER}b" in text
@@ -633,9 +632,7 @@ def test_the_least_typical_samples_are_listed(data, tmp_path):
 
 def test_text_is_escaped():
     assert "&lt;img" in put(NASTY) and not set("<>\"'") & set(put(NASTY))
-    text = page(
-        title=NASTY, kind="k", lead=paragraph(NASTY), sections=[], footer=NASTY, data={"a": NASTY}
-    )
+    text = page(title=NASTY, kind="k", lead=paragraph(NASTY), sections=[], data={"a": NASTY})
     assert "<img" not in text
 
 

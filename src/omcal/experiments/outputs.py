@@ -203,7 +203,8 @@ def webpage(introduction: str, sections: Sections) -> str:
         Section(f"part{k}", title, title, join(*map(_html, parts)), long=True)
         for k, (title, parts) in enumerate(sections.items(), start=1)
     ]
-    return _page(TITLE, "Reproduction", _paragraphs(introduction), parts)
+    lead = _paragraphs(introduction)
+    return page(title=TITLE, kind="Reproduction", lead=lead, sections=parts, data={})
 
 
 def table_page(table: Table) -> str:
@@ -216,7 +217,7 @@ def table_page(table: Table) -> str:
         Section("table", "Methods", "Methods", body),
         Section("charts", "Scores and times", "Charts", side_by_side, long=True),
     ]
-    return _page(table.title, "Comparison", Html(""), sections)
+    return page(title=table.title, kind="Comparison", lead=Html(""), sections=sections, data={})
 
 
 def _bars(table: Table, name: str) -> Html:
@@ -231,11 +232,6 @@ def _bars(table: Table, name: str) -> Html:
         for row, text, value in zip(table.rows, texts, values, strict=True)
     ]
     return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
-
-
-def _page(title: str, kind: str, lead: Html, sections: list[Section]) -> str:
-    footer = f"Made with omcal {__version__}; this file needs no network."
-    return page(title=title, kind=kind, lead=lead, sections=sections, footer=footer, data={})
 
 
 def _html(part: str | Table | Figure) -> Html:

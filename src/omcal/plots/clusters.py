@@ -12,13 +12,11 @@ from scipy.optimize import linear_sum_assignment
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
-from omcal.plots.figures import BLUE, ORANGE, name_rows, new_axes, on_axes
+from omcal.plots.figures import BLUE, GREY, ORANGE, name_rows, new_axes, on_axes
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_GREY = "#666666"
 
 
 @on_axes
@@ -49,7 +47,7 @@ def sample_map(
     ax = new_axes(ax)
     for cluster in np.unique(clusters):
         points = xy[clusters == cluster]
-        marker = SHAPES[shape_of(cluster)].marker
+        marker = list(SHAPES)[shape_of(cluster)]
         x, y = points.T
         ax.scatter(x, y, s=8, color=LIGHT[colour_of(cluster)], marker=marker, linewidths=0)
         # A sample, not the mean: the mean of a curved cluster may lie outside of it.
@@ -88,7 +86,7 @@ def cluster_sizes(
     colours = [LIGHT[colour_of(cluster)] for cluster in order]
     bars = ax.barh(range(len(sizes)), sizes[order], height=0.7, color=colours)
     texts = [f"{size:,} ({size / sizes.sum():.1%})" for size in sizes[order]]
-    ax.bar_label(bars, texts, padding=4, color=_GREY, fontsize=8)
+    ax.bar_label(bars, texts, padding=4, color=GREY, fontsize=8)
     ax.set(xlabel="samples", ylabel="cluster", xlim=(0, 1.25 * sizes.max()))
     return name_rows(ax, _titles(order, cluster_names))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
 
 
 _AX = """ax : matplotlib Axes, optional
@@ -103,7 +103,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
         )
     ax = new_axes(ax)
     bars = ax.barh(range(len(values)), values, height=0.6, color=BLUE)
-    ax.bar_label(bars, fmt="%.3f", padding=4, color=_GREY)
+    ax.bar_label(bars, fmt="%.3f", padding=4, color=GREY)
     # Room for the number at the end of the longest bar.
     ax.set_xlim(0, 1.2 * max(float(values.max(initial=0.0)), 1e-12))
     ax.set_xlabel("weight")

@@ -6,8 +6,6 @@ deficiencies, on a white page and on a dark one. With the shapes there are 60 ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 LIGHT = (
     *("#0000ff", "#eabf15", "#801500", "#40d4ea", "#156a55"),
     *("#808000", "#bf6a95", "#95aa80", "#55406a", "#6a80ff"),
@@ -16,24 +14,15 @@ DARK = (
     *("#aa80ff", "#955500", "#eaff00", "#006a6a", "#95ffff"),
     *("#95aa00", "#ffbfaa", "#9515d4", "#6aaaaa", "#95806a"),
 )
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A shape as Matplotlib names it, and as a path about the origin, of about unit radius."""
-
-    marker: str
-    path: str
-
-
-SHAPES = (
-    Shape("o", "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z"),
-    Shape("s", "M-.9-.9H.9V.9H-.9Z"),
-    Shape("^", "M0-1.2L1.1.8H-1.1Z"),
-    Shape("D", "M0-1.3L1.2 0 0 1.3-1.2 0Z"),
-    Shape("P", "M-.4-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z"),
-    Shape("v", "M0 1.2L-1.1-.8H1.1Z"),
-)
+# Shapes as Matplotlib names them -> paths about the origin, of about unit radius.
+SHAPES = {
+    "o": "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
+    "s": "M-.9-.9H.9V.9H-.9Z",
+    "^": "M0-1.2L1.1.8H-1.1Z",
+    "D": "M0-1.3L1.2 0 0 1.3-1.2 0Z",
+    "P": "M-.4-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2V-.4H-.4Z",
+    "v": "M0 1.2L-1.1-.8H1.1Z",
+}
 
 
 def colour_of(cluster: int) -> int:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from omcal import __version__
 from omcal.machine.files import write_whole
 from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.report.findings import Findings
@@ -147,7 +146,6 @@ def write_report(
             *([] if tree is None else [tree_section(tree)]),
             *([] if drift is None else [drift_section(drift)]),
         ],
-        footer=f"Made with omcal {__version__}; this file needs no network.",
     )
     text = filled(data=payload(found, spent=len(filled(data=of_tree))) | of_tree)
     write_whole(path, text)

@@ -18,13 +18,11 @@ _MOST = 200  # categories; the rarest are put together
 
 @dataclass(frozen=True)
 class Column:
-    """A value of each sample: shades between `low` and `high`, or codes of categories."""
+    """A value of each sample: shades of a number, or codes of categories."""
 
     name: str
     values: Array  # uint8
-    categories: list[str] | None = None
-    low: float = 0.0
-    high: float = 1.0
+    scale: dict[str, Any]  # what the script of the page needs to name the values
 
 
 def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
@@ -51,7 +49,8 @@ def _shades(name: str, array: Array) -> Column:
     x = array.astype(np.float64)
     finite = np.isfinite(x)
     low, high = (float(x[finite].min()), float(x[finite].max())) if finite.any() else (0.0, 1.0)
-    return Column(name, to_shades(np.where(finite, x, np.nan), low, high), None, low, high)
+    shades = to_shades(np.where(finite, x, np.nan), low, high)
+    return Column(name, shades, {"low": low, "high": high, "plain": True})
 
 
 def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
@@ -71,4 +70,4 @@ def _codes(name: str, array: Array) -> Column:
         place = np.full(len(names), _MOST - 1)
         place[kept] = np.arange(len(kept))
         codes, categories = place[codes], [*names[kept].tolist(), "other"]
-    return Column(name, codes.astype(np.uint8), categories)
+    return Column(name, codes.astype(np.uint8), {"names": categories})

@@ -65,7 +65,8 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
         best = found.of(cluster, view)[:few]
         rows += [
             [
-                _view_cell(view, k),
+                # The name is repeated only for readers of a saved table.
+                Html(f'<span class="again">{escape(view)}</span>') if k else view,
                 Cell(shortened(feature.feature, _LONGEST), "text"),
                 _effect(feature),
                 percent(feature.share),
@@ -80,7 +81,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
     typical = "".join(
         f'<p class="quiet">Most typical in {escape(name)}: '
         + " ".join(
-            sample_link(i, shortened(f.name(i), _LONGEST)).text
+            sample_link(i, shortened(f.name(i), _LONGEST))
             for i in found.typical[name][cluster][:_TYPICAL]
         )
         + "</p>"
@@ -114,11 +115,6 @@ def _summary(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
 def _named(feature: str) -> str:
     """Return the name of a feature in a sentence; numbers stand for features without names."""
     return escape(shortened(f"feature {feature}" if feature.isdecimal() else feature, 24))
-
-
-def _view_cell(name: str, place: int) -> Html:
-    """Return the name of a view; after its first feature only for readers of a saved table."""
-    return Html(f'<span class="again">{escape(name)}</span>' if place else escape(name))
 
 
 def _effect(feature: FeatureEffect) -> Cell:

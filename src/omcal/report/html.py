@@ -12,19 +12,14 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from omcal import __version__
 from omcal.plots.palette import DARK, LIGHT, SHAPES, colour_of, shape_of
 
 SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "tree.js", "start.js")
 
 
-@dataclass(frozen=True)
-class Html:
+class Html(str):
     """Text that is already HTML; plain strings are escaped wherever they are put."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 Content = str | Html
@@ -32,12 +27,12 @@ Content = str | Html
 
 def put(content: Content) -> str:
     """Return the HTML of a piece of content."""
-    return content.text if isinstance(content, Html) else escape(content)
+    return content if isinstance(content, Html) else escape(content)
 
 
 def join(*parts: Html) -> Html:
     """Return the parts one after another."""
-    return Html("\n".join(part.text for part in parts))
+    return Html("\n".join(parts))
 
 
 def paragraph(content: Content, kind: str = "") -> Html:
@@ -182,7 +177,6 @@ def page(
     kind: str,
     lead: Html,
     sections: Sequence[Section],
-    footer: Content,
     data: Mapping[str, Any],
 ) -> str:
     """Return a file that needs no other: style, script and data are inside.
@@ -200,15 +194,15 @@ def page(
         policy=_policy(script, style),
         title=escape(title),
         kind=escape(kind),
-        lead=lead.text,
+        lead=lead,
         links=links,
         sections="\n".join(section.html() for section in sections),
-        footer=put(footer),
-        shapes="".join(f'<path id="s{k}" d="{s.path}"/>' for k, s in enumerate(SHAPES)),
+        version=escape(__version__),
+        shapes="".join(f'<path id="s{k}" d="{path}"/>' for k, path in enumerate(SHAPES.values())),
         data=embedded(data),
         style=style,
         script=script,
-    ).text
+    )
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")  # a name may hold it, HTML must not
 
 

@@ -221,7 +221,10 @@ def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{y_title} from {y[0]:.4g} at the first to {y[-1]:.4g} at the last of {n}">'
         + "".join(_level(low + span * part, base - height * part) for part in (0, 0.5, 1))
-        + "".join(_tick(t, xs[t - 1], base) for t in _ticks(n))
+        + "".join(
+            f'<text x="{xs[t - 1]:.1f}" y="{base + 18}" text-anchor="middle">{t}</text>'
+            for t in _ticks(n)
+        )
         + f'<line class="axis" x1="{_LEFT}" y1="{base}" x2="{_LEFT + width}" y2="{base}"/>'
         f'<polyline class="curve" points="{points}"/>{dots}'
         f'<text x="{_LEFT + width / 2}" y="{_HEIGHT - 4}" text-anchor="middle">{x_title}</text>'
@@ -242,7 +245,3 @@ def _level(value: float, y: float) -> str:
         f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}"/>'
         f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
     )
-
-
-def _tick(number: int, x: float, base: float) -> str:
-    return f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{number}</text>'

@@ -89,7 +89,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
             "layout": packed.layout,
             "packed": packed.text(),
         },
-        "marks": {"colours": len(LIGHT), "shapes": [shape.path for shape in SHAPES]},
+        "marks": {"colours": len(LIGHT), "shapes": list(SHAPES.values())},
     }
 
 
@@ -108,9 +108,7 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
         title = f"agreement of {name}"
         found.append({"title": title, "array": "agreement", "part": v, "low": -1, "high": 1})
     for k, column in enumerate(f.columns):
-        entry = {"title": column.name, "array": f"column{k}"}
-        scale: dict[str, Any] = {"low": column.low, "high": column.high, "plain": True}
-        found.append(entry | (scale if column.categories is None else {"names": column.categories}))
+        found.append({"title": column.name, "array": f"column{k}"} | column.scale)
     return found
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omcal import __version__
 from omcal.machine.files import write_whole
 from omcal.plots.palette import LIGHT, colour_of
 from omcal.report.html import Html, Section, facts, figure, join, page, paragraph, percent, table
@@ -224,7 +222,6 @@ def write_tree(
         kind="Cluster tree",
         lead=facts(shown),
         sections=[tree_section(tree)],
-        footer=f"Made with omcal {escape(__version__)}; this file needs no network.",
         data=tree_payload(tree, ids, n),
     )
     path = Path(path)

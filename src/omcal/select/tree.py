@@ -147,7 +147,7 @@ class ClusterTree:
     def _repr_html_(self) -> str:
         from omcal.report.tree import tree_chart
 
-        return tree_chart(self).text
+        return tree_chart(self)
 
     def write(
         self,
