@@ -223,7 +223,7 @@ class FittedModel(
         """
         from omcal.report import write_report
 
-        return write_report(self._described, path, X, y, **options)
+        return write_report(self, path, X, y, **options)
 
     def explain_views(
         self,

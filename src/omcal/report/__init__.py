@@ -111,8 +111,7 @@ def write_report(
     'report.html'
     """
     check_is_fitted(model)
-    if hasattr(model, "as_one_run"):
-        model = model.as_one_run()
+    model = model._described
     path = Path(path)
     graphs = graphs_of(model, X, present)
     described = None

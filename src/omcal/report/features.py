@@ -48,14 +48,11 @@ def features(f: Findings) -> Section | None:
     )
     order = sorted(range(len(f.sizes)), key=lambda c: -f.sizes[c])
     cards = [_card(f, found, c, top, place < _OPEN) for place, c in enumerate(order) if f.sizes[c]]
-    body = Html(f'<div class="cards">{join(*cards)}</div>{_SAVE_BUTTON}')
+    body = Html(
+        f'<div class="cards">{join(*cards)}</div><div class="take screen">'
+        '<button type="button" id="take-features">All features (CSV)</button></div>'
+    )
     return Section("features", "What makes each cluster", "Features", join(words, body), long=True)
-
-
-_SAVE_BUTTON = (
-    '<div class="take screen"><button type="button" id="take-features">All features (CSV)</button>'
-    "</div>"
-)
 
 
 def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown: bool) -> Html:
@@ -118,8 +115,7 @@ def _named(feature: str) -> str:
 
 
 def _effect(feature: FeatureEffect) -> Cell:
-    sign = "up" if feature.effect > 0 else "down"
-    arrow = "▲" if feature.effect > 0 else "▼"
+    sign, arrow = ("up", "▲") if feature.effect > 0 else ("down", "▼")
     text = f'<span class="{sign}" aria-hidden="true">{arrow}</span> {feature.effect:+.2f}'
     return Cell(Html(text), "heat", min(abs(feature.effect) / 3, 1))
 

@@ -39,7 +39,6 @@ MAP_SAMPLES = 100_000
 RESAMPLES = 5
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
-LEAST_TYPICAL = 12
 BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 _NULL_SAMPLES = 500
 _NULL_DIRECTIONS = 40  # of a wide view
@@ -125,14 +124,9 @@ class Findings:
         own = self.labels[order]
         return [order[own == c][:EXAMPLES].tolist() for c in range(len(self.sizes))]
 
-    def least_typical(self) -> list[int]:
-        """Return the samples with the lowest scores, the lowest first."""
-        order = np.argsort(self.evidence.score, kind="stable")
-        return list(map(int, order[:LEAST_TYPICAL]))
-
     def cluster_title(self, cluster: int) -> str:
         """Return the number of a cluster, and its name if it was given one."""
-        names = getattr(self.model, "_cluster_names", None)
+        names = self.model._cluster_names
         return f"cluster {cluster}" + ("" if names is None else f": {names[cluster]}")
 
     def cluster_label(self, cluster: int) -> Html:
@@ -209,8 +203,5 @@ def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Arr
     if n <= count:
         return np.arange(n)
     order = rng.permutation(n)
-    chosen = set(order[:count].tolist())
-    for cluster in np.unique(labels):
-        members = order[labels[order] == cluster]
-        chosen.update(members[:LEAST_OF_A_CLUSTER].tolist())
-    return np.array(sorted(chosen))
+    own = [order[labels[order] == c][:LEAST_OF_A_CLUSTER] for c in np.unique(labels)]
+    return np.unique(np.concatenate([order[:count], *own]))

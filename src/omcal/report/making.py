@@ -167,11 +167,18 @@ def snippet(f: Findings) -> str:
 
 
 def _written(model: Any) -> str:
-    given = (
+    """Return a model as code: its number of clusters first, then what is not the default."""
+    given = model.get_params(deep=False)
+    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
+    shown = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
+    for name, value in given.items():
+        if type(value) is not type(defaults[name]) or value != defaults[name]:
+            shown[name] = value
+    listed = (
         f"{key}={_written(value) if hasattr(value, 'get_params') else _value(value)}"
-        for key, value in _changed(model).items()
+        for key, value in shown.items()
     )
-    return f"{type(model).__name__}({', '.join(given)})"
+    return f"{type(model).__name__}({', '.join(listed)})"
 
 
 def _value(value: object) -> str:
@@ -179,18 +186,6 @@ def _value(value: object) -> str:
     text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
     return text if len(text) <= _LONGEST_VALUE and (plain or value is None) else "..."
-
-
-def _changed(model: Any) -> dict[str, Any]:
-    """Return the parameters that are not the defaults, and always the number of clusters."""
-    given = model.get_params(deep=False)
-    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
-    found = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
-    for name, value in given.items():
-        default = defaults[name]
-        if type(value) is not type(default) or value != default:
-            found[name] = value
-    return found
 
 
 def drift_section(drift: Drift) -> Section:

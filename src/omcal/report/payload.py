@@ -71,7 +71,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
         packed.add("class", _small_codes(codes))
     for k, column in enumerate(f.columns):
         packed.add(f"column{k}", column.values[rows])
-    near = _nearest(f, _affordable_neighbours(f, packed, spent))
+    near = _nearest(f, packed, spent)
     packed.add("near", (near & 0xFFFF).astype("u2"))
     if len(rows) >= 0xFFFF:
         # Apart, because nearly all of it is the same and takes no room.
@@ -112,17 +112,15 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
     return found
 
 
-def _affordable_neighbours(f: Findings, packed: Packed, spent: int) -> int:
-    """Return the number of nearest samples per view that a file of its size has room for."""
+def _nearest(f: Findings, packed: Packed, spent: int) -> NDArray[np.uint32]:
+    """Return nearest samples as numbers of the map; its length where there is none.
+
+    They are as many per view as a file of its size has room for.
+    """
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
     each = n * len(f.view_names) * (2 if n < 0xFFFF else 2.2) * 4 / 3
-    return int(np.clip(left / each, 0, _MOST_NEAR))
-
-
-def _nearest(f: Findings, count: int) -> NDArray[np.uint32]:
-    """Return nearest samples as numbers of the map; its length where there is none."""
+    count = min(int(np.clip(left / each, 0, _MOST_NEAR)), max(n - 1, 0))
     rng = np.random.RandomState(f.random_state)
-    count = min(count, max(len(f.map_rows) - 1, 0))
     found = nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)
-    return np.where(found < 0, len(f.map_rows), found).astype("u4")
+    return np.where(found < 0, n, found).astype("u4")

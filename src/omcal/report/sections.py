@@ -34,6 +34,7 @@ from omcal.report.summary import STEADY, cluster_list, decisive_views, interval
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
 INDICES = {"nmi": "NMI (max)", "ari": "ARI", "f_score": "F-score"}
 _WIDE_TABLE = 40  # classes above which only the most frequent of a cluster are listed
+_LEAST_TYPICAL = 12
 _FILTERED = 12  # clusters above which the list of them can be searched
 
 
@@ -140,9 +141,15 @@ def _effects(f: Findings) -> list[Html]:
     found = f.explanation
     if found is None:
         return [paragraph("No two samples are in all views, and the views cannot be compared.")]
-    largest = max(1 - view.without for view in found.views)
+    largest = max(0.1, *(1 - view.without for view in found.views))
     rows: list[TableRow] = [
-        [view.name, _shade(view.agreement), _importance(view.without, largest), _shade(view.alone)]
+        [
+            view.name,
+            _shade(view.agreement),
+            # Darker the less is left without the view, relative to the darkest.
+            Cell(f"{view.without:.3f}", "heat", (1 - view.without) / largest),
+            _shade(view.alone),
+        ]
         for view in found.views
     ]
     return [
@@ -278,8 +285,8 @@ def samples(f: Findings) -> Section:
 def _least_typical(f: Findings) -> list[Html]:
     """List the samples with the lowest scores (`score_samples`), the lowest first."""
     listed = [
-        sample_link(i, _short_name(f, i), f" ({f.cluster_title(int(f.labels[i]))})")
-        for i in f.least_typical()
+        sample_link(i, _short_name(f, i), f" ({f.cluster_title(f.labels[i])})")
+        for i in np.argsort(f.evidence.score, kind="stable")[:_LEAST_TYPICAL].tolist()
     ]
     words = (
         "The least typical samples of all, by score_samples: the anchors and the clusters explain "
@@ -300,13 +307,8 @@ def _shade(value: float) -> Cell:
     return Cell(f"{value:.3f}", "heat", max(value, 0.0))
 
 
-def _importance(without: float, largest: float) -> Cell:
-    """Return a cell that is darker the less is left without a view, relative to the darkest."""
-    return Cell(f"{without:.3f}", "heat", (1 - without) / max(largest, 0.1))
-
-
 def _heat(number: int, largest: int, diagonal: bool) -> Cell:
-    kind = " diagonal" if diagonal else ""
+    kind = "diagonal" if diagonal else ""
     return (
-        Cell(f"{number:,}", "heat" + kind, number / largest) if number else Cell("·", kind.strip())
+        Cell(f"{number:,}", f"heat {kind}".strip(), number / largest) if number else Cell("·", kind)
     )
