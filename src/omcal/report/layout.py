@@ -107,13 +107,10 @@ def make_map(
     """Lay out these samples by the views where they are in memory, else by the anchor graphs."""
     some = np.sort(rng.permutation(len(rows))[:_LAID_OUT])
     in_memory = views is not None and not views.stored
-    if in_memory:
-        points_of = _points_of_views(model._rule.learned.scalings, views, rows[some], rng)
-    else:
-        points_of = _points_of_graphs(graphs, rows[some], rng)
+    points_of = _points_of(model, graphs, views if in_memory else None, rows[some], rng)
     points = points_of(rows[some])
     if given is not None:
-        xy, source = to_unit_square(np.asarray(given, dtype=np.float64)[rows]), "given"
+        xy, source = to_unit_square(given[rows]), "given"
     else:
         xy, source = lay_out(points, points_of, rows, some, rng), "views" if in_memory else "graphs"
     labels = np.asarray(model.labels_)[rows[some]]
@@ -138,15 +135,19 @@ def lay_out(
     return to_unit_square(everyone)
 
 
-def _points_of_views(
-    scalings: list[Any], views: Any, rows: Array, rng: np.random.RandomState
+def _points_of(
+    model: Any, graphs: AnchorGraphs, views: Views | None, rows: Array, rng: np.random.RandomState
 ) -> PointsOf:
-    """Return a function from row numbers to coordinates in the leading directions of the views.
+    """Return a function from row numbers to coordinates in the leading directions of these rows.
 
-    Samples that are absent from a view lie in its middle.
+    They are those of each view, or without views of the graphs. Samples that are absent from a view
+    lie in its middle.
     """
+    if views is None:
+        of_graphs = _projection(graphs[rows].side_by_side(), rng)
+        return lambda numbers: of_graphs(graphs[numbers].side_by_side())
     parts = []
-    for scaling, view in zip(scalings, views, strict=True):
+    for scaling, view in zip(model._rule.learned.scalings, views, strict=True):
         inside = rows if view.present is None else rows[view.present[rows]]
         parts.append((view, scaling, _projection(scaling.apply(view.rows(inside)), rng)))
 
@@ -159,11 +160,6 @@ def _points_of_views(
         return np.hstack(found)
 
     return points_of
-
-
-def _points_of_graphs(graphs: AnchorGraphs, rows: Array, rng: np.random.RandomState) -> PointsOf:
-    project = _projection(graphs[rows].side_by_side(), rng)
-    return lambda numbers: project(graphs[numbers].side_by_side())
 
 
 def _projection(X: Matrix, rng: np.random.RandomState) -> Callable[[Matrix], Points]:

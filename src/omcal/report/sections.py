@@ -70,28 +70,17 @@ def clusters(f: Findings) -> Section:
         for c, size in enumerate(f.sizes.tolist())
     )
     hidden = "" if len(f.sizes) > _FILTERED else " hidden"
+    rows: list[TableRow] = [
+        [f.cluster_label(c), f"{size:,}", percent(size / n), bar(size / f.sizes.max())]
+        for c, size in sorted(enumerate(f.sizes.tolist()), key=lambda pair: -pair[1])
+    ]
     body = join(
         paragraph(f"{_map_text(f)} Distances between far groups mean little. {note}"),
         template("map.html", legend=legend, hidden=hidden),
         Html("<h3>Sizes</h3>"),
-        _sizes(f),
+        table(("cluster", "samples", "share", ""), rows, kind="full", file="cluster-sizes"),
     )
     return Section("clusters", "Clusters and a map of the samples", "Clusters", body, long=True)
-
-
-def _sizes(f: Findings) -> Html:
-    """Return the sizes of the clusters as bars, the largest first."""
-    largest, n = max(int(f.sizes.max()), 1), len(f.labels)
-    rows: list[TableRow] = [
-        [
-            f.cluster_label(c),
-            f"{f.sizes[c]:,}",
-            percent(f.sizes[c] / n),
-            bar(f.sizes[c] / largest),
-        ]
-        for c in np.argsort(-f.sizes, kind="stable").tolist()
-    ]
-    return table(("cluster", "samples", "share", ""), rows, kind="full", file="cluster-sizes")
 
 
 def _map_text(f: Findings) -> str:
@@ -242,17 +231,14 @@ def samples(f: Findings) -> Section:
     for c, (typical, doubtful) in enumerate(zip(f.typical(), f.doubtful(), strict=True)):
         inside = certainty[f.labels == c]
         unsure = [
-            sample_link(
-                i, _short_name(f, i), f" ({percent(certainty[i])}; or {f.evidence.second[i]})"
-            )
-            for i in doubtful
+            _link(f, i, f" ({percent(certainty[i])}; or {f.evidence.second[i]})") for i in doubtful
         ]
         rows.append(
             [
                 f.cluster_label(c),
                 f"{len(inside):,}",
                 percent(float(inside.mean())) if len(inside) else "",
-                Cell(_name_list([sample_link(i, _short_name(f, i)) for i in typical]), "text"),
+                Cell(_name_list([_link(f, i) for i in typical]), "text"),
                 Cell(_name_list(unsure or [Html("none")]), "text"),
             ]
         )
@@ -285,7 +271,7 @@ def samples(f: Findings) -> Section:
 def _least_typical(f: Findings) -> list[Html]:
     """List the samples with the lowest scores (`score_samples`), the lowest first."""
     listed = [
-        sample_link(i, _short_name(f, i), f" ({f.cluster_title(f.labels[i])})")
+        _link(f, i, f" ({f.cluster_title(f.labels[i])})")
         for i in np.argsort(f.evidence.score, kind="stable")[:_LEAST_TYPICAL].tolist()
     ]
     words = (
@@ -295,8 +281,9 @@ def _least_typical(f: Findings) -> list[Html]:
     return [Html("<h3>Least typical samples</h3>"), paragraph(words), _name_list(listed)]
 
 
-def _short_name(f: Findings, sample: int) -> str:
-    return str(sample) if f.names is None else shortened(f.name(sample))
+def _link(f: Findings, sample: int, more: str = "") -> Html:
+    name = str(sample) if f.names is None else shortened(f.names[sample])
+    return sample_link(sample, name, more)
 
 
 def _name_list(listed: list[Html]) -> Html:
