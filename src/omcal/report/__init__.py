@@ -113,15 +113,14 @@ def write_report(
     check_is_fitted(model)
     model = model._described
     path = Path(path)
-    graphs = graphs_of(model, X, present)
     described = None
-    if X is not None and graphs.n == len(model.labels_):
+    if X is not None:  # which it compares with the fit
         described = model.describe_clusters(X, feature_names=feature_names, present=present)
     elif feature_names is not None:
         raise ValueError("feature_names are those of X; pass X as well.")
     found = Findings(
         model,
-        graphs,
+        graphs_of(model, X, present),
         y,
         data=None if X is None else fitted_views(model, X, present),
         description=described,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,24 +15,19 @@ _FEW = 12  # different integers up to which they are categories
 _MOST = 200  # categories; the rarest are put together
 
 
-@dataclass(frozen=True)
-class Column:
-    """A value of each sample: shades of a number, or codes of categories."""
-
-    name: str
-    values: Array  # uint8
-    scale: dict[str, Any]  # what the script of the page needs to name the values
+Scale = dict[str, Any]  # what the script of the page needs to name the values
 
 
-def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
-    """Check the columns that a user has given and turn them into shades and codes."""
+def read_columns(columns: Mapping[str, Any], n: int) -> list[tuple[Scale, Array]]:
+    """Check the columns that a user has given and turn them into shades and codes, as bytes."""
     found = []
-    for name, values in columns.items():
+    for k, (name, values) in enumerate(columns.items()):
         array = one_per_sample(f"columns[{name!r}]", values, n)
         continuous = array.dtype.kind == "f" or (
             array.dtype.kind in "iu" and len(np.unique(array)) > _FEW
         )
-        found.append(_shades(str(name), array) if continuous else _codes(str(name), array))
+        scale, codes = _shades(array) if continuous else _codes(array)
+        found.append(({"title": str(name), "array": f"column{k}"} | scale, codes))
     return found
 
 
@@ -45,12 +39,12 @@ def one_per_sample(what: str, values: Any, n: int) -> Array:
     return array
 
 
-def _shades(name: str, array: Array) -> Column:
+def _shades(array: Array) -> tuple[Scale, Array]:
     x = array.astype(np.float64)
     finite = np.isfinite(x)
     low, high = (float(x[finite].min()), float(x[finite].max())) if finite.any() else (0.0, 1.0)
-    shades = to_shades(np.where(finite, x, np.nan), low, high)
-    return Column(name, shades, {"low": low, "high": high, "plain": True})
+    scale = {"low": low, "high": high, "plain": True}
+    return scale, to_shades(np.where(finite, x, np.nan), low, high)
 
 
 def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
@@ -61,7 +55,7 @@ def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
     return np.where(np.isnan(x), MISSING, shades).astype(np.uint8)
 
 
-def _codes(name: str, array: Array) -> Column:
+def _codes(array: Array) -> tuple[Scale, Array]:
     texts = np.array([str(value) for value in array.tolist()])
     names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     categories = names.tolist()
@@ -70,4 +64,4 @@ def _codes(name: str, array: Array) -> Column:
         place = np.full(len(names), _MOST - 1)
         place[kept] = np.arange(len(kept))
         codes, categories = place[codes], [*names[kept].tolist(), "other"]
-    return Column(name, codes.astype(np.uint8), {"names": categories})
+    return {"names": categories}, codes.astype(np.uint8)

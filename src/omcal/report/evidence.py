@@ -88,14 +88,14 @@ def nearest_samples(
     rows: Array,
     count: int,
     rng: np.random.RandomState,
-) -> NDArray[np.int32]:
+) -> NDArray[np.uint32]:
     """Return the nearest of these samples in each view as places in `rows`, (rows, V, count).
 
     Samples are compared with those that have the same nearest anchor there, in the scaled features
-    of the view, or, where these are not at hand, by their ties to the anchors; −1 where there are
-    too few, or the sample is absent.
+    of the view, or, where these are not at hand, by their ties to the anchors; the number of rows
+    stands where there are too few, or the sample is absent.
     """
-    found = np.full((len(rows), graphs.n_views, count), -1, dtype=np.int32)
+    found = np.full((len(rows), graphs.n_views, count), len(rows), dtype=np.uint32)
     for v in range(graphs.n_views):
         cell_of = graphs.indices[rows, v, 0]
         if graphs.present is not None:

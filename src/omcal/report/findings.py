@@ -24,7 +24,7 @@ from omcal.model.view_effects import ViewExplanation
 from omcal.places.data_scan import complete_sample
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_table
-from omcal.report.columns import Column, one_per_sample, read_columns
+from omcal.report.columns import one_per_sample, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
@@ -76,10 +76,6 @@ class Findings:
     ) -> None:
         n, c = graphs.n, model.n_clusters_
         labels = np.asarray(model.labels_)
-        if len(labels) != n:
-            raise ValueError(
-                f"X has {n} samples and the model was fitted to {len(labels)}; pass the X of fit."
-            )
         self.model, self.graphs, self.labels = model, graphs, labels
         self.data, self.description = data, description  # where X is at hand
         self.title = options.get("title") or f"{n:,} samples in {c} clusters"
@@ -90,7 +86,7 @@ class Findings:
         names = options.get("names")
         self.classes = None if classes is None else [str(name) for name in classes]
         self.names = None if names is None else list(map(str, one_per_sample("names", names, n)))
-        self.columns: list[Column] = read_columns(options.get("columns") or {}, n)
+        self.columns = read_columns(options.get("columns") or {}, n)
         positions = _checked_positions(options.get("positions"), n)
         # Classes, clusters and counts, as `class_table` returns them, and all scores.
         self.class_table = None if classes is None else class_table(classes, labels, c)

@@ -22,10 +22,7 @@ class Html(str):
     """Text that is already HTML; plain strings are escaped wherever they are put."""
 
 
-Content = str | Html
-
-
-def put(content: Content) -> str:
+def put(content: str) -> str:
     """Return the HTML of a piece of content."""
     return content if isinstance(content, Html) else escape(content)
 
@@ -35,7 +32,7 @@ def join(*parts: Html) -> Html:
     return Html("\n".join(parts))
 
 
-def paragraph(content: Content, kind: str = "") -> Html:
+def paragraph(content: str, kind: str = "") -> Html:
     """Return a paragraph; `kind` is its class."""
     return Html(f'<p class="{kind}">{put(content)}</p>' if kind else f"<p>{put(content)}</p>")
 
@@ -78,12 +75,12 @@ def sample_link(sample: int, name: str, more: str = "") -> Html:
 class Cell:
     """A cell of a table with a class; `share` from 0 to 1 is the length of a bar or a shade."""
 
-    content: Content
+    content: str
     kind: str = ""
     share: float | None = None
 
 
-TableRow = Sequence[Content | Cell]
+TableRow = Sequence[str | Cell]
 
 
 def bar(share: float) -> Cell:

@@ -69,8 +69,8 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
         listed, codes = np.unique(np.array(f.classes)[rows], return_inverse=True)
         class_names = listed.tolist()
         packed.add("class", _small_codes(codes))
-    for k, column in enumerate(f.columns):
-        packed.add(f"column{k}", column.values[rows])
+    for entry, values in f.columns:
+        packed.add(entry["array"], values[rows])
     near = _nearest(f, packed, spent)
     packed.add("near", (near & 0xFFFF).astype("u2"))
     if len(rows) >= 0xFFFF:
@@ -107,20 +107,14 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
     for v, name in enumerate(f.view_names if len(f.view_names) > 1 else []):
         title = f"agreement of {name}"
         found.append({"title": title, "array": "agreement", "part": v, "low": -1, "high": 1})
-    for k, column in enumerate(f.columns):
-        found.append({"title": column.name, "array": f"column{k}"} | column.scale)
-    return found
+    return found + [entry for entry, _ in f.columns]
 
 
 def _nearest(f: Findings, packed: Packed, spent: int) -> NDArray[np.uint32]:
-    """Return nearest samples as numbers of the map; its length where there is none.
-
-    They are as many per view as a file of its size has room for.
-    """
+    """Return as many nearest samples per view as a file of its size has room for."""
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
     each = n * len(f.view_names) * (2 if n < 0xFFFF else 2.2) * 4 / 3
     count = min(int(np.clip(left / each, 0, _MOST_NEAR)), max(n - 1, 0))
     rng = np.random.RandomState(f.random_state)
-    found = nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)
-    return np.where(found < 0, n, found).astype("u4")
+    return nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)
