@@ -87,7 +87,11 @@ class MLAN(MultiViewBaseline):
     tol: Positive = 1e-10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X, c = self._scaled(views), self.n_clusters
+        c = self.n_clusters
+        if self.normalize == "sample":
+            X = [scaled(array, "sample") for array in views.dense()]
+        else:
+            X = [view.array for view in views]
         nearest, mean_distances = nearest_samples(X, self.n_neighbors)
         neighbors = nearest[:, :-1]
         s, regularizers = closed_form_weights(mean_distances)
@@ -118,11 +122,6 @@ class MLAN(MultiViewBaseline):
         self.objective_ = np.array(objective)
         self.n_iter_ = len(objective)
         return component_labels(S)
-
-    def _scaled(self, views: Views) -> list[Matrix]:
-        if self.normalize == "sample":
-            return [scaled(array, "sample") for array in views.dense()]
-        return [view.array for view in views]
 
     def _memory_needed(self, views: Views) -> float:
         dense = self.normalize == "sample"
@@ -239,7 +238,9 @@ def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
             s = project_simplex(rank.squared_distances(samples, neighbors) * (-rank.weight / 2))
             A = symmetrized(graph_of_rows(neighbors, s))
         else:
-            A = _projected_rows(n, lambda rows: _distance_rows(rank, rows) * (-rank.weight / 2))
+            A = _projected_rows(
+                n, lambda rows: squared_distances(rank.F[rows], rank.F) * (-rank.weight / 2)
+            )
         if rank.update(A):
             break
     return A
@@ -249,17 +250,14 @@ def _consensus_graph(B: Array, rank: RankPenalty, share: int) -> sparse.csr_arra
     """Return the graph nearest to B Bᵀ with the components that `rank` wants."""
 
     def rows_of(rows: slice) -> Floats:
-        return B[rows] @ B.T - rank.weight / (2 * share) * _distance_rows(rank, rows)
+        pull = rank.weight / (2 * share) * squared_distances(rank.F[rows], rank.F)
+        return B[rows] @ B.T - pull
 
     for _ in range(50):
         S = _projected_rows(len(B), rows_of)
         if rank.update(S):
             break
     return S
-
-
-def _distance_rows(rank: RankPenalty, rows: slice) -> Floats:
-    return squared_distances(rank.F[rows], rank.F)
 
 
 def _projected_rows(n: int, rows_of: Callable[[slice], Array]) -> sparse.csr_array:

@@ -81,7 +81,13 @@ class NMFClustering(Baseline):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
-        _require_non_negative(X)
+        if (least := X.min()) < 0:
+            raise ValueError(
+                f"Negative values in data passed to NMFClustering (least: {least:g}); shift or "
+                "rescale X so that no entry is below 0."
+            )
+        if X.max() == 0:
+            raise ValueError("all entries of X are 0; there is nothing to factorise.")
         squared_norms(X)  # raises on overflow
         if self.weighting == "ncw":
             X = normalized_cut_weighted(X)
@@ -109,17 +115,6 @@ class NMFClustering(Baseline):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
-
-
-def _require_non_negative(X: Matrix) -> None:
-    least = X.min()
-    if least < 0:
-        raise ValueError(
-            f"Negative values in data passed to NMFClustering (least: {least:g}); shift or rescale "
-            "X so that no entry is below 0."
-        )
-    if X.max() == 0:
-        raise ValueError("all entries of X are 0; there is nothing to factorise.")
 
 
 def unit_components(F: Array, Gt: Array) -> tuple[Array, Array]:
