@@ -187,6 +187,14 @@ def test_the_warnings_about_views_are_on_the_page(tmp_path):
     assert "No single view decides the result." in text
 
 
+@pytest.mark.parametrize("options", [{}, {"feature_names": {"view1": "abc"}}])
+def test_the_data_of_another_fit_are_refused(model, data, tmp_path, options):
+    fewer = {name: X[:100] for name, X in data.views.items()}
+    with pytest.raises(ValueError, match="X has 100 samples and the model was fitted to 240"):
+        model.report(tmp_path / "r.html", fewer, **options)
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_views_that_share_no_two_samples(tmp_path):
     data = make_data()
     model = OMCAL(4, n_anchors=20, random_state=0)

@@ -11,9 +11,9 @@ from omcal.machine.arrays import Mask
 from omcal.model.view_effects import Range, sufficient_views
 from omcal.report.findings import BETWEEN, Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
+from omcal.views.columns import listed
 
 _HALF = 0.5  # certainty over runs up to which a sample lies between two clusters
-_LISTED = 12  # clusters that a sentence names
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _CLEARLY = 0.05  # share of the samples that is more than chance
 _BEYOND_CHANCE = 0.2  # adjusted Rand index with known classes
@@ -97,8 +97,8 @@ def trust(f: Findings) -> list[str]:
         )
     sufficient = [] if f.explanation is None else sufficient_views(f.explanation)
     if len(sufficient) > 1:
-        listed = ", ".join(view.name for view in sufficient)
-        found.append(f"Each of these views gives the same clusters by itself: {listed}.")
+        names = ", ".join(view.name for view in sufficient)
+        found.append(f"Each of these views gives the same clusters by itself: {names}.")
     # Two classes reach an accuracy of a half by chance, but no ARI above 0.
     accuracy = f.scores.get("accuracy", 0.0)
     if accuracy >= _MOST and f.scores["ari"] > _BEYOND_CHANCE:
@@ -124,9 +124,9 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
     tested = f.model.structure_
     if f.explanation is not None and (tested is None or tested.found):
         yield from ((text, "") for text in f.explanation.warnings)
-        if listed := decisive_views(f):
-            which = "it" if len(listed) == 1 else "any one of them"
-            text = f"the result rests on {', '.join(listed)}: without {which} the clusters change."
+        if names := decisive_views(f):
+            which = "it" if len(names) == 1 else "any one of them"
+            text = f"the result rests on {', '.join(names)}: without {which} the clusters change."
             yield text, "make sure that you trust what it measures."
     between = _between(f)
     if between.mean() > _MANY:
@@ -183,10 +183,7 @@ def interval(found: Range) -> str:
 
 def cluster_list(numbers: list[int]) -> str:
     """Name clusters by their numbers; of many, the first twelve."""
-    if len(numbers) > _LISTED:
-        more = len(numbers) - _LISTED
-        return "clusters " + ", ".join(map(str, numbers[:_LISTED])) + f" and {more} more"
-    return ("cluster " if len(numbers) == 1 else "clusters ") + ", ".join(map(str, numbers))
+    return ("cluster " if len(numbers) == 1 else "clusters ") + listed(numbers)
 
 
 def _sentence(text: str) -> str:

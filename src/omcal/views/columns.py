@@ -11,7 +11,7 @@ import numpy as np
 from omcal.machine.arrays import Array
 
 
-def listed(names: Collection[str], most: int = 12) -> str:
+def listed(names: Collection[object], most: int = 12) -> str:
     """Format names for a message, at most twelve.
 
     Examples
