@@ -209,10 +209,10 @@ def _fit(
         places.fit_together(model, data.views, data.present)
         return False
     try:
-        if old is not None:
-            model.fit(data.views, present=data.present, like=old)
+        if dask is not None:
+            places.fit_on_dask(model, data.views, dask, data.present)
         elif isinstance(model, omcal.OMCAL | omcal.Consensus):
-            places.fit_there(model, data.views, dask, data.present)
+            model.fit(data.views, present=data.present, like=old)
         else:
             model.fit(data.views)
     except KeyboardInterrupt:

@@ -54,11 +54,8 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
     ]
 
 
-def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: Any = None) -> None:
-    """Fit the model to the views in this process, or on a Dask cluster that is closed after it."""
-    if dask is None:
-        model.fit(views, present=present)
-        return
+def fit_on_dask(model: Any, views: Mapping[str, Any], dask: str, present: Any = None) -> None:
+    """Fit the model to the views on a Dask cluster that is closed after it."""
     inner: Any = getattr(model, "estimator", model)  # inside a Consensus
     try:
         from distributed import Client, LocalCluster
