@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from omcal.places.base import Place
@@ -72,10 +72,10 @@ def _in_memory(views: Views, asked: PlaceRequest) -> str | None:
 # In this order: why a place serves the views and the request (None: it does not), and its class.
 # Classes are named, as their modules need libraries that may not be installed.
 PLACES: list[tuple[Callable[[Views, PlaceRequest], str | None], str | type[Place]]] = [
-    (_on_devices, "omcal.places.gpu.place.OnDevices"),
-    (_on_cluster, "omcal.places.cluster.OnCluster"),
-    (_on_disk, "omcal.places.disk.OnDisk"),
-    (_in_memory, "omcal.places.memory.InMemory"),
+    (_on_devices, "omcal.places.gpu.place:OnDevices"),
+    (_on_cluster, "omcal.places.cluster:OnCluster"),
+    (_on_disk, "omcal.places.disk:OnDisk"),
+    (_in_memory, "omcal.places.memory:InMemory"),
 ]
 
 
@@ -110,12 +110,9 @@ def _own_place(views: Views, asked: PlaceRequest) -> Place:
 
 def _checked(kind: str | type[Place], reason: str, views: Views, asked: PlaceRequest) -> Place:
     """Return a place of this class, if it supports all options."""
-    if isinstance(kind, str):
-        module, _, name = kind.rpartition(".")
-        found: type[Place] = getattr(import_module(module), name)
-        kind = found
+    found: type[Place] = resolve_name(kind) if isinstance(kind, str) else kind
     for name, text in asked.options.items():
-        if name not in kind.supported_options:
+        if name not in found.supported_options:
             remedy = _REMEDIES.get(name, _LEAVE_OUT)
             raise ValueError(f"{text} does not go with {reason}; {remedy}.")
-    return kind(views, asked)
+    return found(views, asked)
