@@ -55,11 +55,8 @@ def parse_bytes(size: str | float) -> int:
     """
     if not isinstance(size, str):
         return int(size)
-    match = re.fullmatch(r"\s*([0-9.]+)\s*(?:([kKMGT])(i?))?B?\s*", size)
-    try:
-        number = float(match[1]) if match else 0.0
-    except ValueError:
-        number = 0.0
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(?:([kKMGT])(i?))?B?\s*", size)
+    number = float(match[1]) if match else 0.0
     if match is None or number <= 0:
         raise ValueError(f"{size!r} is not a size; write it like '4GB', '500MB' or '2GiB'.")
     power = " kMGT".index(match[2].replace("K", "k")) if match[2] else 0
