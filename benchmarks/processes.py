@@ -77,7 +77,6 @@ print(1e3 * alone, 1e3 * (time.perf_counter() - start))
 import json, sys, time, warnings; warnings.simplefilter("ignore")
 from pathlib import Path
 from omcal import OMCAL, Consensus
-from omcal.model.cost import LOADING
 from speed import clustered_views
 size = json.loads(sys.argv[1])
 def model(m=size["m"], c=size["c"]):
@@ -95,7 +94,7 @@ model().fit(X)
 seconds = time.perf_counter() - start
 expected = model().estimate(size["n"], [16] * size["V"], dtype="float32")
 print(json.dumps({"seconds": seconds, "bytes": peak, "expected_bytes": expected.bytes,
-    "expected_seconds": expected.seconds - expected.time.get(LOADING, 0.0)}))
+    "expected_seconds": expected.seconds - expected.time.get("loading compiled loops", 0.0)}))
 """,
 }
 
