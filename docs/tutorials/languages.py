@@ -115,7 +115,7 @@ for name, chosen in (("both languages", there), ("English only", ~there)):
 # Limits
 # ------
 # Real documents are harder than made ones. On seven sets of documents and links in the benchmarks
-# (``benchmarks/results/defaults.md``) the accuracy is .28 to .95 with the defaults. Runs
+# (``benchmarks/results/defaults.md``) the accuracy is .28 to .94 with the defaults. Runs
 # differ most on such data: combine them with ``Consensus``.
 
 plt.show()
