@@ -18,7 +18,7 @@ Target = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help="Its ending says the format: .npz .mat .h5 .h5ad .zarr .csv .parquet; none: a folder "
+        help="Its ending sets the format: .npz .mat .h5 .h5ad .zarr .csv .parquet; none: a folder "
         "of .npy; -: CSV to standard output.",
     ),
 ]

@@ -96,7 +96,7 @@ def write_labels(
 ) -> None:
     """Write a table of samples, by id or numbered from 0, their clusters and further columns.
 
-    The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
+    The ending sets the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
     holds the clusters alone.
     """
     import numpy as np

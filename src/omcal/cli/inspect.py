@@ -22,7 +22,7 @@ def inspect(
 ) -> None:
     """Describe the views and labels in FILE.
 
-    Also say what `omcal cluster` would do with them, and what that would take.
+    Also print the plan of `omcal cluster`, and the time and memory that it takes.
     """
     paths, choices = reading.arguments()
     found = omcal.datasets.describe(paths, **choices)

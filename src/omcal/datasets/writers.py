@@ -50,7 +50,7 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
     Parameters
     ----------
     path : str or path-like
-        Its ending says the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.zarr``
+        Its ending sets the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.zarr``
         (a new folder), ``.h5ad`` (AnnData, the views in ``obsm``, one called X as X), ``.csv``,
         ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
         views cannot go to .csv, .parquet and .npy.

@@ -168,7 +168,7 @@ class SharedParameters(Declares):
     )
     max_iter: int = parameter(
         default=100,
-        help="Most iterations of each start.",
+        help="Maximum number of iterations per start.",
         option="--max-iter",
     )
     tol: float = parameter(
@@ -203,13 +203,13 @@ class SharedParameters(Declares):
         default=None,
         constraint=(Range(Real, 0, None, "neither"), str, None),
         kind="int or str",
-        help="""Most bytes of memory, such as ``"4GB"``, for the data that grow with the number of
+        help="""Limit of the memory, such as ``"4GB"``, for the data that grow with the number of
         samples: the graphs, F and the blocks that are read. Data that do not fit go to files in
         `scratch_dir`. By default half of the free memory where a view lies on disk, and no limit
         otherwise.""",
         option="--memory-limit",
-        brief="""Most memory for what grows with the samples, like 4GB; the rest goes to files. """
-        """With --dask alone: for all its processes.""",
+        brief="""Limit of the memory that grows with the samples, like 4GB; the rest goes to """
+        """files. With --dask alone: for all its processes.""",
         metavar="SIZE",
         reads=str,
     )
@@ -217,10 +217,10 @@ class SharedParameters(Declares):
         default=None,
         constraint=(str, os.PathLike, None),
         kind="path",
-        help="""Folder for these files, which vanish when the fit ends, however it ends; by default
-        the system's for temporary files.""",
+        help="""Folder for these files, which are removed at the end of the fit, also after an
+        error; by default the system's for temporary files.""",
         option="--scratch-dir",
-        brief="Folder for these files; they vanish.",
+        brief="Folder for these files, which are removed at the end.",
         metavar="DIR",
         reads=Path,
     )
@@ -229,9 +229,9 @@ class SharedParameters(Declares):
         constraint=(str, os.PathLike, None),
         kind="path",
         help="""File that the small state of the fit is saved to every five iterations. A fit that
-        finds it goes on from there; it is removed when the fit has ended.""",
+        finds it continues from there; it is removed at the end of the fit.""",
         option="--checkpoint",
-        brief="Save the state here; a fit that finds it goes on.",
+        brief="Save the state here; a fit that finds it continues.",
         metavar="FILE",
         reads=Path,
     )
