@@ -56,8 +56,10 @@ def test_box_least_squares_equals_enumeration():
 
 @pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
 @pytest.mark.parametrize("m", [1, 10, 40])
-def test_box_least_squares_satisfies_the_optimality_conditions(m, spread):
+@pytest.mark.parametrize("exchanges", [10, 0])  # 0: each row is solved by itself
+def test_box_least_squares_satisfies_the_optimality_conditions(m, spread, exchanges, monkeypatch):
     """Anchors that nearly agree: a Hessian of condition up to 1e8."""
+    monkeypatch.setattr("omcal.baselines._quadratic._MAX_BOX_EXCHANGES", exchanges)
     rng = np.random.RandomState(1)
     H = np.abs(rng.randn(20)) + spread * rng.randn(m, 20)
     R = linalg.qr(np.vstack([H.T, spread * np.eye(m)]), mode="economic")[1]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.extmath import row_norms
 
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import inverse_root, sparse_rows
@@ -60,11 +61,7 @@ def distances_to(X: Matrix, indices: Array) -> Floats:
     for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // (k * X.shape[1]))):
         own = np.repeat(np.arange(rows.start, rows.stop), k)
         difference = X[own] - X[indices[rows].ravel()]
-        if sparse.issparse(difference):
-            squares = np.asarray(difference.multiply(difference).sum(axis=1))
-        else:
-            squares = np.einsum("ij,ij->i", difference, difference)
-        distances[rows] = squares.reshape(-1, k)
+        distances[rows] = row_norms(difference, squared=True).reshape(-1, k)
     return distances
 
 

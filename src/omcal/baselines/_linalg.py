@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import maxabs_scale
 from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.baselines._distances import as_floats, squared_norms
@@ -48,16 +49,11 @@ def minmax_features(X: Matrix) -> Matrix:
     """Scale each column to [0, 1], constant ones to 0; CSR only where all minima are 0."""
     X = X.astype(np.float64)
     if sparse.issparse(X):
-        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-        if low.any():
-            X = X.toarray()
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
-    width = high - low
-    factor = np.where(width > 0, 1.0 / np.where(width > 0, width, 1.0), 0.0)
-    if sparse.issparse(X):
-        return sparse.csr_array(X @ sparse.diags_array(factor))
-    return (X - low) * factor
+        if X.min(axis=0).nnz == 0:
+            return maxabs_scale(X)
+        X = X.toarray()
+    width = np.ptp(X, axis=0)
+    return (X - X.min(axis=0)) / np.where(width > 0, width, 1.0)
 
 
 def side_by_side(arrays: list[Matrix]) -> Matrix:

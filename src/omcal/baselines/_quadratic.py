@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
 from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex, project_simplex
 
 _MAX_BOX_EXCHANGES, _MAX_SIMPLEX_EXCHANGES = 10, 20
 _MAX_CHANGES = 20  # times the number of unknowns
+_LEAST = 1e-16  # part of the objective by which a further change of bounds lowers it
 _ROUNDING = 1e-13
 _GROUP = 128
 
@@ -17,8 +18,9 @@ _GROUP = 128
 class BoxLeastSquares:
     """Rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
 
-    An active-set method, exact up to rounding, that treats all rows at once. R is (m, m), upper
-    triangular and not singular; `targets` is (n, m).
+    An active-set method, exact up to rounding, that treats all rows at once; the few where that does
+    not end are solved one by one. R is (m, m), upper triangular and not singular; `targets` is
+    (n, m).
     """
 
     def __init__(self, R: Array, targets: Array) -> None:
@@ -29,8 +31,11 @@ class BoxLeastSquares:
         """Return the solutions, one per row."""
         z: Floats = linalg.solve_triangular(self.R, self.targets.T).T
         rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
-        rows = self._exchange(z, rows)
-        self._descend(z, rows)
+        most = _MAX_CHANGES * z.shape[1]
+        for row in self._exchange(z, rows):
+            problem = self.R, self.targets[row], (0, 1), "bvls"
+            x = optimize.lsq_linear(*problem, tol=_LEAST, max_iter=most).x
+            z[row] = np.where(np.minimum(x, 1 - x) < _ROUNDING, np.round(x), x)
         return z
 
     def _exchange(self, z: Array, rows: Array) -> Array:
@@ -51,31 +56,6 @@ class BoxLeastSquares:
             z[rows], low[rows], high[rows] = np.clip(y, 0, 1), low_next, high_next
             rows = rows[changed]
         return rows
-
-    def _descend(self, z: Array, rows: Array) -> None:
-        """Change one bound at a time, which never raises the objective, down to the solution."""
-        fixed = (z <= 0) | (z >= 1)
-        for _ in range(_MAX_CHANGES * z.shape[1]):
-            if not rows.size:
-                break
-            here = z[rows]
-            step = self._minimized(here, rows, ~fixed[rows]) - here
-            room = np.full(step.shape, np.inf)
-            np.divide(np.where(step > 0, 1 - here, here), np.abs(step), out=room, where=step != 0)
-            nearest = room.min(axis=1, keepdims=True)
-            here = np.clip(here + np.minimum(nearest, 1) * step, 0, 1)
-            met = (room <= nearest) & (nearest < 1)
-            here[met] = step[met] > 0
-            z[rows] = here
-            fixed[rows] |= met
-
-            arrived = nearest[:, 0] >= 1
-            pull = self._pull(here, rows)
-            inward = np.where(fixed[rows], np.where(here > 0, -pull, pull), 0.0)
-            entering = inward.argmax(axis=1)
-            release = arrived & (inward.max(axis=1) > 0)
-            fixed[rows[release], entering[release]] = False
-            rows = rows[~arrived | release]
 
     def _minimized(self, z: Array, rows: Array, free: Array) -> Array:
         """Return the minimum over the free weights, refined once against rounding."""

@@ -30,56 +30,34 @@ def smallest_eigenvectors(L: Any, c: int) -> Pairs:
     Each connected part of the matrix is solved by itself. A graph Laplacian with many zero
     eigenvalues, which one Krylov space cannot tell apart, has only one in each part.
     """
-    n = L.shape[0]
     L = sparse.csr_array(L) if sparse.issparse(L) else L
-    if _hub(L):
+    # A row of a dense matrix that is tied to all others shows that there is one part. The search
+    # for parts would make a sparse graph of the matrix, twice as large.
+    ties = 0 if sparse.issparse(L) else np.count_nonzero(L, axis=1) - (L.diagonal() != 0)
+    if np.max(ties) == L.shape[0] - 1:
         return _smallest_of_connected(L, c)
     n_parts, part = connected_components(L != 0, directed=False)
     if n_parts == 1:
         return _smallest_of_connected(L, c)
-    order = np.argsort(part, kind="stable")
-    ends = np.cumsum(np.bincount(part))
-    values, vectors = _smallest_of_parts(L[order][:, order], ends, c)
-    scattered = np.empty((n, c))
-    scattered[order] = vectors
-    return values, scattered
-
-
-def _hub(L: Any) -> bool:
-    """Whether some row of a dense matrix is tied to all others, so that there is but one part.
-
-    The search for parts would make a sparse graph of it, twice as large.
-    """
-    if sparse.issparse(L):
-        return False
-    ties = np.count_nonzero(L, axis=1) - (L.diagonal() != 0)
-    return bool(ties.max() == len(L) - 1)
+    diagonal, lone = L.diagonal(), np.ones((1, 1))
+    found: list[tuple[float, Array, Array]] = []  # value, rows and vector of every candidate
+    for rows in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
+        if len(rows) == 1:
+            values, vectors = diagonal[rows], lone
+        else:
+            values, vectors = _smallest_of_connected(L[rows][:, rows], min(c, len(rows)))
+        found += [(value, rows, u) for value, u in zip(values.tolist(), vectors.T, strict=True)]
+    best = sorted(found, key=lambda candidate: candidate[0])[:c]
+    scattered = np.zeros((L.shape[0], c))
+    for position, (_, rows, u) in enumerate(best):
+        scattered[rows, position] = u
+    return np.array([value for value, _, _ in best]), scattered
 
 
 def largest_eigenvectors(A: Any, c: int) -> Pairs:
     """Return the c largest eigenvalues, descending, and their eigenvectors."""
     values, vectors = smallest_eigenvectors(-A, c)
     return -values, vectors
-
-
-def _smallest_of_parts(L: Any, ends: Array, c: int) -> Pairs:
-    """Merge the spectra of the diagonal blocks of L that end at `ends`."""
-    diagonal, lone = L.diagonal(), np.ones((1, 1))
-    found: list[tuple[float, int, Array]] = []  # value, first row and vector of every candidate
-    first = 0
-    for end in ends.tolist():
-        if end - first == 1:
-            values, vectors = diagonal[first:end], lone
-        else:
-            rows = slice(first, end)
-            values, vectors = _smallest_of_connected(L[rows, rows], min(c, end - first))
-        found += [(value, first, u) for value, u in zip(values.tolist(), vectors.T, strict=True)]
-        first = end
-    best = sorted(found, key=lambda candidate: candidate[0])[:c]
-    scattered = np.zeros((first, c))
-    for position, (_, start, u) in enumerate(best):
-        scattered[start : start + len(u), position] = u
-    return np.array([value for value, _, _ in best]), scattered
 
 
 def _smallest_of_connected(L: Any, c: int) -> Pairs:
