@@ -4,7 +4,7 @@ Adding a baseline
 
 You have a method of your own, or one from a paper, and want it beside the others: in the same
 tables, on the same data, under the same limits. A baseline is one class in one file. This page
-writes one, tries it, and says what is needed for it to become a part of the package.
+writes one, tries it, and lists the steps to make it a part of the package.
 
 The method is the simplest one that treats views as equals: k-means on each view alone, and then a
 vote.
@@ -77,8 +77,8 @@ class KMeansVote(MultiViewBaseline):
 
 
 # %%
-# It behaves
-# ----------
+# Check the interface
+# -------------------
 # It takes all kinds of input and has the same errors as the others.
 
 data = make_multiview(300, n_clusters=4, n_views=3, noise=0.8, random_state=0)
@@ -95,10 +95,10 @@ except NotFittedError:
     print("not fitted yet, as it should be")
 
 # %%
-# Is it any good?
-# ---------------
-# Beside the ones that are there, on the digits, three seeds each. ``METHODS`` is the registry:
-# every baseline with its title, its paper and its cost.
+# Compare it with the other methods
+# ---------------------------------
+# The table compares it with methods of the package, on the digits, three seeds each. ``METHODS`` is
+# the registry: every baseline with its title, its paper and its cost.
 
 digits = load_digits_views()
 some = {name: view[::2] for name, view in digits.views.items()}

@@ -119,7 +119,7 @@ for name, weight, (kind, why) in zip(
 # Size factors, logarithms and principal components are not needed: counts are recognised.
 # If your pipeline computes them, ``obsm["X_pca"]`` is used instead of ``X``.
 #
-# What the second measurement is worth
+# The gain from the second measurement
 # ------------------------------------
 
 alone = OCAL(6, n_neighbors=8, random_state=0)

@@ -35,8 +35,8 @@ chosen = ["omcal", "consensus", "fsmsc", "concat-kmeans"]
 # every such script needs.
 #
 # ``records`` names a file in which every run is kept as soon as it has ended. Interrupt the
-# comparison and call it again: it goes on where it was. Three seeds are enough for a page like
-# this one; take ten or more for a paper.
+# comparison and call it again: it continues where it stopped. Three seeds are enough for a page
+# like this one; take ten or more for a paper.
 
 if __name__ == "__main__":
     print("there are", ", ".join(methods()))
@@ -74,8 +74,8 @@ if __name__ == "__main__":
 # %%
 # Into the paper
 # --------------
-# The ending says the form: ``.tex``, ``.md``, ``.csv`` or ``.html``. The LaTeX table needs
-# booktabs and nothing else; the notes come with it, so that nobody has to remember what was run.
+# The ending of the name sets the format: ``.tex``, ``.md``, ``.csv`` or ``.html``. The LaTeX table
+# needs only booktabs. It includes the notes, which record the runs.
 
 if __name__ == "__main__":
     found.write(folder / "comparison.tex")

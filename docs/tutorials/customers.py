@@ -11,8 +11,8 @@ described in the words of the table.
 # %%
 # A made table
 # ------------
-# There are four groups of customers. Numbers tell two of them from the others, the city and the way
-# of payment tell the rest; every twentieth cell is empty.
+# There are four groups of customers. Numbers separate two of them from the others, the city and the
+# way of payment separate the rest; every twentieth cell is empty.
 
 import tempfile
 import warnings
@@ -56,8 +56,8 @@ file = folder / "customers.csv"
 customers.to_csv(file, index=False)
 
 # %%
-# What is in the file
-# -------------------
+# Contents of the file
+# --------------------
 # `omcal inspect customers.csv` prints this table. The id names the customers and the note is free
 # text: both are left out.
 
@@ -80,8 +80,8 @@ print(model.view_scales_[0])
 print(f"accuracy {clustering_accuracy(group, model.labels_):.2f}")
 
 # %%
-# In the words of the table
-# -------------------------
+# Description of the segments
+# ---------------------------
 # The share of customers with a level, in the segment and elsewhere.
 
 described = model.describe_clusters(data.views)

@@ -51,8 +51,8 @@ else:
 # that a sample exactly between two clusters may get another label. In ``benchmarks/gpu.py`` all
 # labels of fits with the same anchors agree.
 #
-# What it gains
-# -------------
+# Measurements
+# ------------
 # Measured on an NVIDIA H200 with the data on the GPU and 30 iterations (``benchmarks/gpu.py``).
 # k-means is Lloyd's algorithm in plain PyTorch, also 30 iterations. All figures:
 # :doc:`performance </performance>`.

@@ -96,8 +96,8 @@ for ax, cluster in zip(axes, (0, 1), strict=True):
     plots.cluster_features(described, cluster, ax=ax)
 
 # %%
-# A translation that is not there
-# -------------------------------
+# A missing translation
+# ---------------------
 # Translations come late. A document that lacks one takes part with the other: ``present`` says
 # which documents are in which view. Sparse views have no row of NaN, so this is the way for them.
 

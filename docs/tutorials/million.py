@@ -6,7 +6,7 @@ Two tables of a million rows lie on disk. This page clusters them without ever l
 a few hundred megabytes, and puts the labels into a third file.
 
 When this page is built it works on 100 000 rows, so that the build stays short. The million is one
-word away: ``python million.py 1000000``. What changes is said at the end.
+word away: ``python million.py 1000000``. The last section has its cost.
 """
 
 # %%
@@ -42,20 +42,20 @@ for name, width in {"video": 48, "audio": 16}.items():
 print({path.name: f"{path.stat().st_size / 1e6:.0f} MB" for path in sorted(folder.iterdir())})
 
 # %%
-# What will it take?
-# ------------------
-# ``estimate`` answers before anything is read: memory beyond the data, by what it is for, and a
-# rough time.
+# Estimate the cost
+# -----------------
+# ``estimate`` computes the cost before any data are read: the memory beyond the data, by purpose,
+# and a rough time.
 
 print(OMCAL(n_clusters=8).estimate(1_000_000, [48, 16], dtype="float32"))
 
 # %%
 # Fit from disk
 # -------------
-# A memory-mapped file is a view like any other. ``memory_limit`` bounds what grows with the number
-# of samples: the graphs, the indicator and the blocks that are read; what does not fit goes to
-# scratch files that vanish when the fit ends, however it ends. The data are read twice and no
-# more, whatever the number of iterations.
+# A memory-mapped file is a view like any other. ``memory_limit`` bounds the memory that grows with
+# the number of samples: the graphs, the indicator and the blocks that are read; what does not fit
+# goes to scratch files that are removed at the end of the fit. The data are read twice and
+# no more, whatever the number of iterations.
 
 views = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("video", "audio")}
 model = OMCAL(n_clusters=8, memory_limit="100MB", scratch_dir=folder, random_state=0)
@@ -100,7 +100,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # %%
 # The million, and five
 # ---------------------
-# The times above are those of the machine that built this page. What was measured with care, on
+# The times above are those of the machine that built this page. The table has measurements on
 # two cores, views of 64 and 32 features in float32, 10 clusters, 20 iterations, files out of the
 # system's cache (``benchmarks/results/scaling_disk.md``; the memory is beyond that of the
 # libraries):
@@ -113,12 +113,12 @@ ax.spines[["top", "right"]].set_visible(False)
 # 5 million     1.92 GB    18 s, 2.5 GB   33 s, 0.6 GB       22 s, 0.3 GB
 # ============  =========  =============  =================  ==========================
 #
-# The labels are the same on every way. ``memory_limit`` is about what grows with the rows; the
-# libraries and the blocks that are being read come on top of it.
+# The labels are the same in all three cases. ``memory_limit`` limits the memory that grows with the
+# rows; the libraries and the blocks that are being read need memory in addition.
 #
 # * The extra ``fast`` (Numba) matters here: compiled loops are used from 50 000 rows on.
 # * All ways and their limits: :doc:`larger than memory </scaling>`.
-# * If the fit takes an hour, give it ``checkpoint="fit.checkpoint"``: after a crash it goes on.
+# * If the fit takes an hour, give it ``checkpoint="fit.checkpoint"``: after a crash it continues.
 # * The same from the shell: ``omcal cluster FOLDER --clusters 8 --memory-limit 100MB``.
 # * A CSV file cannot be memory-mapped; ``omcal convert data.csv data`` makes a folder of ``.npy``
 #   files.

@@ -11,8 +11,8 @@ device. A new place is one file and one line of a table.
 """
 
 # %%
-# The seam
-# --------
+# The interface
+# -------------
 # Rows hold the anchor graphs and the indicator F of some samples, and have three methods:
 #
 # ==========  ====================================================================================
@@ -155,8 +155,8 @@ print(f"objective off by {np.abs(plain.objective_ / other.objective_ - 1).max():
 # %%
 # No line of the solver, the estimators or the anchors had to change.
 #
-# Was it worth it?
-# ----------------
+# Measure it
+# ----------
 # Measure before you ship. Indices and F compress, since F is mostly zeros; the weights hardly do.
 
 size = {"indices": np.zeros(2), "weights": np.zeros(2), "F": np.zeros(2)}

@@ -3,13 +3,13 @@ Reading the report
 ==================
 
 ``model.report("report.html")`` writes one file that opens in any browser and needs no network: the
-result of a clustering, made to be doubted. This page makes one, walks through it, and names what to
-look at before you believe a cluster.
+result of a clustering, and reasons to doubt it. This page makes one, explains its parts, and lists
+the checks to make before you believe a cluster.
 """
 
 # %%
-# A fit that has something to be doubted
-# --------------------------------------
+# A fit with a view of noise
+# --------------------------
 # Four views of handwritten digits, and a fifth that is noise, like measurements of a broken sensor.
 # The known classes are passed to the report as well (``y``, optional), which compares the clusters
 # with them.
@@ -62,8 +62,8 @@ class Framed:
 Framed()
 
 # %%
-# What to trust, what to doubt
-# ----------------------------
+# Reasons to trust and to doubt
+# -----------------------------
 # The page begins with sentences, not with pictures. *What to doubt* lists the warnings of ``fit``,
 # which are in ``model.doubts_``: an empty cluster, a cluster of nearly all samples, a fit
 # that did not converge, a view that is the same for all samples, a view with all the weight or
@@ -91,8 +91,8 @@ plots.certainty(model.transform(views), model.labels_, right)
 # that to the next one: 1 is a sample that belongs to one cluster only, 0 one that lies between
 # two.
 #
-# What makes each cluster
-# -----------------------
+# The features of each cluster
+# ----------------------------
 # Effects in standard deviations, the largest first. Ask for each cluster whether its features make
 # sense to you. If a cluster has features of one view only, it may exist for one sensor alone.
 
@@ -100,8 +100,8 @@ described = model.describe_clusters(views, top=2)
 print("\n".join(str(described).splitlines()[:7]))
 
 # %%
-# What each view contributes
-# --------------------------
+# The contribution of each view
+# -----------------------------
 # Three numbers for each view. *Weight*: its share in the consensus graph. *Without it*: agreement
 # of the result without the view with that of all views; near 1 the view is not needed. *Alone*:
 # agreement of the result of the view alone. The broken sensor has a weight,
@@ -113,9 +113,9 @@ figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
 plots.view_effects(explanation, ax)
 
 # %%
-# What to do about it
-# -------------------
-# Take the advice: fit without the view, and compare.
+# Follow the advice
+# -----------------
+# Fit without the view, and compare.
 
 repaired = OMCAL(n_clusters=10, random_state=0).fit(
     {k: v for k, v in views.items() if k != "broken"}

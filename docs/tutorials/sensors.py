@@ -122,8 +122,8 @@ bottom.set_yticks(range(3), list(views))
 bottom.set(xlabel="window")
 
 # %%
-# Live: what the machine does now
-# -------------------------------
+# Live: the current state
+# -----------------------
 # The model takes new windows, and these may lack sensors as well. A view that none of them has may
 # be ``None``. The accuracy is what the sensors that are left can know.
 

@@ -45,8 +45,8 @@ assert kept > 0.95
 print(omcal.metrics.match_labels([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 2]))
 
 # %%
-# ``warm_start=True`` goes on from the anchors and the basis of the last fit. That keeps the numbers
-# and takes fewer iterations, but finds new groups less easily.
+# ``warm_start=True`` continues from the anchors and the basis of the last fit. That keeps the
+# numbers and takes fewer iterations, but finds new groups less easily.
 
 warm = OMCAL(4, random_state=0, warm_start=True).fit(first_week)
 before = warm.labels_
@@ -54,8 +54,8 @@ warm.fit(next_week)
 print(f"{(warm.labels_[:300] == before[200:]).mean():.0%} keep their number")
 
 # %%
-# How sure is a sample of its cluster, and does it belong anywhere? ``predict_proba`` gives
-# calibrated probabilities, ``score_samples`` says how typical a sample is, and ``predict`` with
+# How certain is the cluster of a sample, and does the sample belong to any? ``predict_proba`` gives
+# calibrated probabilities, ``score_samples`` measures how typical a sample is, and ``predict`` with
 # ``outliers`` labels those less typical than a share ``contamination`` of the samples of the fit.
 
 new = {name: view[:5] for name, view in data.views.items()}
