@@ -18,7 +18,7 @@ _GROUP = 128
 class BoxLeastSquares:
     """Rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
 
-    An active-set method, exact up to rounding, that treats all rows at once; the few where that does
+    An active-set method, exact up to rounding, that treats all rows at once; the few where it does
     not end are solved one by one. R is (m, m), upper triangular and not singular; `targets` is
     (n, m).
     """

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
-from omcal.plots.figures import BLUE, GREY, ORANGE, name_rows, new_axes, on_axes
+from omcal.plots.figures import BLUE, GREY, ORANGE, name_rows, new_axes, of_shape, on_axes
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ def sample_map(
     >>> len(sample_map([[0.0, 0.0], [1.0, 1.0]], [0, 1]).collections)
     2
     """
-    xy, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
-    if xy.ndim != 2 or xy.shape[1] != 2 or clusters.shape != xy.shape[:1]:
-        raise ValueError(
-            f"positions has shape {xy.shape} and labels {clusters.shape}; give (n, 2) and (n,)."
-        )
+    clusters = np.asarray(labels)
+    xy = of_shape("positions", positions, (clusters.size, 2), "two coordinates for each label")
     ax = new_axes(ax)
     for cluster in np.unique(clusters):
         points = xy[clusters == cluster]
@@ -218,12 +215,9 @@ def certainty(
     >>> certainty([0.9, 0.8, 0.3], [0, 0, 1]).get_xlabel()
     'certainty'
     """
-    found, given = _one_dimensional("labels", labels), np.asarray(values, dtype=np.float64)
-    if given.ndim not in (1, 2) or given.shape[:1] != found.shape:
-        raise ValueError(
-            f"values has shape {given.shape} and labels {found.shape}; give (n,) or "
-            "(n, n_clusters), and (n,)."
-        )
+    found = _one_dimensional("labels", labels)
+    shape = (len(found), 0)[: max(1, np.ndim(values))]
+    given = of_shape("values", values, shape, f"one, or a row of F, for {len(found)} labels")
     if given.ndim == 2:
         given = np.clip(margins(given, found)[0], 0, 1)
     clusters = np.unique(found)

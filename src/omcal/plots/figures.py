@@ -65,11 +65,7 @@ def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     >>> convergence([3.0, 2.0, 1.9]).get_xlabel()
     'iteration'
     """
-    values = np.asarray(objective, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(
-            f"objective has shape {values.shape}; give one value per iteration, as in objective_."
-        )
+    values = of_shape("objective", objective, (0,), "one value per iteration, as in objective_")
     ax = new_axes(ax)
     iterations = np.arange(1, len(values) + 1)
     # Markers tell single iterations apart as long as there are few of them.
@@ -96,11 +92,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
     >>> len(view_weights([0.7, 0.3], ["pixels", "edges"]).patches)
     2
     """
-    values = np.asarray(weights, dtype=np.float64)
-    if values.shape != (len(names),):
-        raise ValueError(
-            f"weights has shape {values.shape} for {len(names)} names; give one weight per view."
-        )
+    values = of_shape("weights", weights, (len(names),), f"one for each of {len(names)} names")
     ax = new_axes(ax)
     bars = ax.barh(range(len(values)), values, height=0.6, color=BLUE)
     ax.bar_label(bars, fmt="%.3f", padding=4, color=GREY)
@@ -161,9 +153,7 @@ def sample_similarity(graph: ArrayLike) -> Floats:
            [0.5, 0.5, 0. ],
            [0. , 0. , 2. ]])
     """
-    S = np.asarray(graph, dtype=np.float64)
-    if S.ndim != 2:
-        raise ValueError(f"graph has shape {S.shape}; give a matrix, samples × anchors.")
+    S = of_shape("graph", graph, (0, 0), "a matrix, samples × anchors")
     degree = np.abs(S).sum(axis=0)
     # An anchor that no sample is tied to joins no samples.
     inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
@@ -232,11 +222,7 @@ def parameter_grid(
     >>> parameter_grid([[0.5, 0.7]], beta=[0.1], gamma=[1e-3, 1.0]).get_ylabel()
     'β'
     """
-    scores = np.asarray(values, dtype=np.float64)
-    if scores.shape != (len(beta), len(gamma)):
-        raise ValueError(
-            f"values has shape {scores.shape} for {len(beta)} beta and {len(gamma)} gamma."
-        )
+    scores = of_shape("values", values, (len(beta), len(gamma)), "a score per beta and gamma")
     ax = new_axes(ax)
     ax.imshow(scores, cmap="cividis", vmin=0.0, vmax=1.0, aspect="auto", origin="lower")
     for (i, j), score in np.ndenumerate(scores):
@@ -269,11 +255,8 @@ def over_anchors(
     >>> over_anchors([10, 20], [0.5, 0.6]).get_ylabel()
     'ACC'
     """
-    x, y = np.asarray(n_anchors, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if x.shape != y.shape or x.ndim != 1:
-        raise ValueError(
-            f"n_anchors has shape {x.shape} and values {y.shape}; give one per number."
-        )
+    x = of_shape("n_anchors", n_anchors, (0,), "a list of numbers")
+    y = of_shape("values", values, x.shape, f"one for each of {len(x)} numbers of anchors")
     ax = new_axes(ax)
     is_time = name == "seconds"
     ax.plot(x, y, color=ORANGE if is_time else BLUE, linewidth=1.8, marker="o", markersize=4)
@@ -300,12 +283,7 @@ def scores_by_method(
     >>> len(scores_by_method([[0.5, 0.6]], ["SMC"], ["ACC", "NMI"]).patches)
     2
     """
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != (len(methods), len(metrics)):
-        raise ValueError(
-            f"scores has shape {values.shape} for {len(methods)} methods and {len(metrics)} "
-            "metrics."
-        )
+    values = of_shape("scores", scores, (len(methods), len(metrics)), "one per method and metric")
     ax = new_axes(ax)
     width = 0.8 / max(len(methods), 1)
     places = np.arange(len(metrics))
@@ -337,6 +315,15 @@ def _saturation(B: Array) -> float:
     """Return the value of the darkest colour, which a few very similar pairs must not decide."""
     positive = B[B > 0]
     return float(np.quantile(positive, 0.98)) if positive.size else 1.0
+
+
+def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...], meaning: str) -> Floats:
+    """Return numbers of a given shape, in which 0 stands for any length above 0; else raise."""
+    array = np.asarray(values, dtype=np.float64)
+    lengths = zip(array.shape, shape, strict=False)
+    if array.ndim != len(shape) or any(n != (given or max(n, 1)) for n, given in lengths):
+        raise ValueError(f"{name} has shape {array.shape}; give {meaning}.")
+    return array
 
 
 def new_axes(ax: Any) -> Any:

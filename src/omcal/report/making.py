@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from inspect import signature
-from typing import Any
 
 import numpy as np
 
@@ -157,32 +155,12 @@ def repeat(f: Findings) -> Section:
 def snippet(f: Findings) -> str:
     """Return code that fits the model again, with the parameters that are not the defaults."""
     model = getattr(f.model, "joined_by", f.model)
-    names = [type(model).__name__]
-    if model is not f.model:
-        names.append(type(f.model).__name__)
-    return (
-        f"from omcal import {', '.join(sorted(names))}\n\nmodel = {_written(model)}\n"
-        "labels = model.fit_predict(X)"
-    )
-
-
-def _written(model: Any) -> str:
-    """Return a model as code: its number of clusters first, then what is not the default."""
-    given = model.get_params(deep=False)
-    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
-    shown = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
-    for name, value in given.items():
-        if type(value) is not type(defaults[name]) or value != defaults[name]:
-            shown[name] = value
-    listed = (
-        f"{key}={_written(value) if hasattr(value, 'get_params') else _value(value)}"
-        for key, value in shown.items()
-    )
-    return f"{type(model).__name__}({', '.join(listed)})"
+    names = sorted({type(model).__name__, type(f.model).__name__})
+    return f"from omcal import {', '.join(names)}\n\nmodel = {model}\nlabels = model.fit_predict(X)"
 
 
 def _value(value: object) -> str:
-    """Return a value as code; three dots for a long one or one that is not plain."""
+    """Return a value as text; three dots for a long one or one that is not plain."""
     text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
     return text if len(text) <= _LONGEST_VALUE and (plain or value is None) else "..."
