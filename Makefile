@@ -157,7 +157,9 @@ baselines-page: $(VENV)/.installed  ## docs/baselines.md anew: about two hours o
 	$(BIN)/python benchmarks/baselines_page.py
 
 reproduction-page: $(VENV)/.installed  ## docs/reproduction.md anew: hours; may be stopped and continued
-	$(BIN)/omcal reproduce --data $(DATA) --out out/reproduction --document docs/reproduction.md
+	$(BIN)/omcal reproduce --data $(DATA) --out out/reproduction
+	cp out/reproduction/figures/*.png docs/images/reproduction
+	sed 's,](figures/,](images/reproduction/,' out/reproduction/reproduction.md > docs/reproduction.md
 
 dist: $(TOOLS)/.installed  ## sdist and wheel, checked, and the demo from the wheel alone
 	rm -rf dist $(EMPTY)

@@ -1,7 +1,6 @@
 """What all commands share: start, help, short options, words of errors, parameters."""
 
 import json
-import logging
 import os
 import re
 import shlex
@@ -12,11 +11,9 @@ import numpy as np
 import pytest
 
 from omcal import OMCAL, __version__
-from omcal.cli.console import compilation_said
 from omcal.cli.parameters import PARAMETERS, in_options
 from omcal.datasets import make_multiview
 from omcal.experiments import find_method, methods
-from omcal.machine.compiled import MIN_ROWS
 
 COMMANDS = [
     "demo",
@@ -246,23 +243,3 @@ def test_consensus_is_the_runs_joined(omcal, file):
     assert by_name["samples"] == by_runs["samples"] and len(by_name["cluster_sizes"]) == 3
     ended = omcal("cluster", file, "-c", 3, "-m", "consensus", "--runs", 1)
     assert ended.code == 2 and "the method consensus combines runs" in ended.err
-
-
-# The first large fit
-
-
-def test_the_first_compiled_fit_says_that_it_compiles():
-    numba = pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
-    said = []
-
-    def compile_two():
-        for number in (1, 2):
-            numba.njit(lambda x, number=number: x + number)(1)
-
-    with compilation_said(MIN_ROWS, said.append):
-        compile_two()
-    assert len(said) == 1 and "compiling" in said[0]
-    with compilation_said(MIN_ROWS - 1, said.append):
-        compile_two()
-    assert len(said) == 1
-    assert logging.getLogger("omcal").handlers == []

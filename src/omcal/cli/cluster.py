@@ -114,6 +114,7 @@ def cluster(
         reading.inputs,
         {**files, "--checkpoint": None if state is None else Path(state)},
         as_json=as_json,
+        quiet=quiet,
     )
     elsewhere = dask is not None or collective
     if dask is not None and collective:
@@ -145,7 +146,7 @@ def cluster(
     # The first rank of several prints and writes.
     first = not collective or os.environ.get("RANK", "0") == "0"
     shown = first and not quiet
-    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
+    with collected_warnings() as notes, fit_progress(model, shown=shown):
         began = perf_counter()
         interrupted = _fit(model, data, dask, collective, old)
         seconds = perf_counter() - began
@@ -171,15 +172,14 @@ def cluster(
         "report": outputs.write("--report", report_to),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
-        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "suggestion": suggestion,
         "interrupted": interrupted,
         "seconds": seconds,
         "notes": [*remarks(data), *decided],
         "warnings": notes,
         "version": omcal.__version__,
     }
-    outputs.print(result, _show, quiet=quiet, suggestion=suggestion)
-    outputs.finish()
+    outputs.print(result, _show)
     if interrupted:
         raise KeyboardInterrupt
 

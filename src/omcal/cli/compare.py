@@ -87,7 +87,7 @@ def compare(
     from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 
     given = options.cluster_number(clusters)
-    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
+    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json, quiet=quiet)
     if out is not None and not outputs.to_stdout:
         table_format(out)
         records = records or out.with_suffix(".records.jsonl")
@@ -115,11 +115,10 @@ def compare(
             report_line(f"the finished runs are in {records}; the same command goes on")
         raise
     path = outputs.write("--out", found.write)
-    outputs.finish()
     result = {
         "file": reading.source,
         "n_clusters": n_clusters,
-        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "suggestion": suggestion,
         "out": path,
         "records": None if records is None else str(records),
         "notes": remarks(data),
@@ -138,4 +137,4 @@ def compare(
         ends = found.table.notes if path is None else [*found.table.notes, f"Table: {path}"]
         stdout().print(*ends, sep="\n", soft_wrap=True)
 
-    outputs.print(result, show, quiet=quiet, suggestion=suggestion)
+    outputs.print(result, show)

@@ -57,34 +57,19 @@ def report_progress(message: str) -> None:
         report_line(message)
 
 
-def print_notes(notes: Sequence[str], suggestion: Any = None) -> None:
-    """Print the suggested number of clusters, where there is one, and notes on stdout."""
-    console = stdout()
-    if suggestion is not None:
-        console.print(f"{suggestion.sentence()}\n", soft_wrap=True)
-    for note in notes:
-        console.print(f"Note: {note}")
-
-
 def deliver(
-    result: Mapping[str, Any],
-    show: Callable[[Any], None],
-    *,
-    as_json: bool,
-    quiet: bool = False,
-    suggestion: Any = None,
+    result: Mapping[str, Any], show: Callable[[Any], None], *, as_json: bool, quiet: bool = False
 ) -> None:
     """Print a result as JSON, or its notes and then the tables that `show` makes of it."""
     if as_json:
-        print_json(result)
+        print(json.dumps(result, indent=2, allow_nan=False, default=lambda one: one.to_dict()))
     elif not quiet:
-        print_notes(result["notes"], suggestion)
+        console = stdout()
+        if hasattr(result.get("suggestion"), "sentence"):
+            console.print(f"{result['suggestion'].sentence()}\n", soft_wrap=True)
+        for note in result.get("notes", ()):
+            console.print(f"Note: {note}")
         show(result)
-
-
-def print_json(result: Mapping[str, Any]) -> None:
-    """Print the result as JSON on stdout."""
-    print(json.dumps(result, indent=2, allow_nan=False))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -138,15 +123,11 @@ def collected_warnings(source: str = "") -> Iterator[list[str]]:
 
 
 @contextmanager
-def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[None]:
-    """Report the progress of a fit: its compilation and, on a terminal, a bar of its iterations."""
-    if not shown:
-        yield
-        return
+def fit_progress(model: Any, *, shown: bool = True) -> Iterator[None]:
+    """Show a bar of the iterations of a fit on a terminal."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        with compilation_said(n_samples, report_line):
-            yield
+    if not (shown and console.is_terminal):
+        yield
         return
     columns = (
         SpinnerColumn(),
@@ -157,10 +138,7 @@ def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[
     )
     logger = logging.getLogger("omcal")
     level = logger.level
-    with (
-        Progress(*columns, console=console, transient=True) as bar,
-        compilation_said(n_samples, bar.console.print),
-    ):
+    with Progress(*columns, console=console, transient=True) as bar:
         handler = _BarHandler(bar, model)
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
@@ -169,31 +147,6 @@ def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[
         finally:
             logger.removeHandler(handler)
             logger.setLevel(level)
-
-
-@contextmanager
-def compilation_said(n_samples: int, say: Callable[[str], None]) -> Iterator[None]:
-    """Report once that loops are compiled in the block: the first large fit waits for that."""
-    from omcal.machine.compiled import compiled_pays
-
-    if not compiled_pays(n_samples):
-        yield
-        return
-    from numba.core import event
-
-    class Said(event.Listener):
-        count = 0
-
-        def on_start(self, event: Any) -> None:
-            self.count += 1
-            if self.count == 1:
-                say("compiling the inner loops; later fits on this machine find them compiled")
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Said()):
-        yield
 
 
 class _BarHandler(logging.Handler):

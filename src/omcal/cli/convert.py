@@ -35,13 +35,12 @@ def convert(
 
     Several files are joined by their ids.
     """
-    outputs = Outputs(reading.inputs, {"OUT": target}, as_json=as_json)
+    outputs = Outputs(reading.inputs, {"OUT": target}, as_json=as_json, quiet=quiet)
     data = reading.load()
-    outputs.write("OUT", lambda path: omcal.datasets.save_views(path, data))
-    outputs.finish()
+    written = outputs.write("OUT", lambda path: omcal.datasets.save_views(path, data))
     result: dict[str, Any] = {
         "in": reading.source,
-        "out": str(target),
+        "out": written,
         "n_samples": data.n_samples,
         "views": dict(zip(data.views, data.widths, strict=True)),
         "labels": data.label_name if data.labels is not None else None,
@@ -49,9 +48,11 @@ def convert(
     }
 
     def show(_: object) -> None:
+        if written is None:
+            return
         listed = ", ".join(f"{name} ({width})" for name, width in result["views"].items())
         classes = "no labels" if data.labels is None else f"labels of {data.n_classes} classes"
         found = f"{data.n_samples} samples, views {listed}, {classes}."
         stdout().print(f"{target}: {found}", soft_wrap=True)
 
-    outputs.print(result, show, quiet=quiet)
+    outputs.print(result, show)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import omcal
-from omcal.cli.console import collected_warnings, print_json, print_table, stdout
+from omcal.cli.console import collected_warnings, deliver, print_table, stdout
 from omcal.cli.options import Json, Seed
 from omcal.cli.outputs import require_writable
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
@@ -55,10 +55,7 @@ def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False
         "seed": seed,
         "figure": str(figure),
     }
-    if as_json:
-        print_json(result)
-    else:
-        _show(result)
+    deliver(result, _show, as_json=as_json)
 
 
 def _fits(data: Any, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:

@@ -66,7 +66,7 @@ def explain(
     runs, decided = chosen_runs(one, runs, data)
     model = combined(one, runs)
     shown = not (quiet or as_json)
-    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
+    with collected_warnings() as notes, fit_progress(model, shown=shown):
         model.fit(data.views, present=data.present)
         found = model.explain_views(
             data.views, present=data.present, n_resamples=resamples, random_state=seed
@@ -87,7 +87,7 @@ def explain(
         **({} if described is None else {"clusters": described.to_dict()}),
         "notes": [*remarks(data), *decided],
         "fit_warnings": notes,
-        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "suggestion": suggestion,
         "version": omcal.__version__,
     }
 
@@ -96,7 +96,7 @@ def explain(
         if described is not None:
             _show_clusters(described)
 
-    deliver(result, show, as_json=as_json, quiet=quiet, suggestion=suggestion)
+    deliver(result, show, as_json=as_json, quiet=quiet)
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:

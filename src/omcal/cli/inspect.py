@@ -7,7 +7,7 @@ from typing import Any
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_notes, print_table, stdout
+from omcal.cli.console import deliver, print_table, stdout
 from omcal.cli.reading import Reading, reads
 from omcal.cli.runs import estimate_record, expected_fit, usual_runs
 
@@ -30,10 +30,7 @@ def inspect(
     if result["cluster"]["obstacle"] is None:
         for view, scale in zip(found["views"], _scales(reading), strict=True):
             view["scale"] = scale
-    if as_json:
-        print_json(result)
-    else:
-        _show(result)
+    deliver(result, _show, as_json=as_json)
 
 
 def _scales(reading: Reading) -> list[str]:
@@ -116,7 +113,6 @@ def _show(result: dict[str, Any]) -> None:
         print_table("Possible labels (* taken by default)", ("labels", "classes"), rows)
     if result["ids"] is not None:
         console.print(f"Ids: {result['ids']}")
-    print_notes(result["notes"])
     plan = result["cluster"]
     if plan["obstacle"] is not None:
         console.print(f"It cannot be clustered as it is: {plan['obstacle']}", soft_wrap=True)

@@ -31,11 +31,16 @@ class Outputs:
     """
 
     def __init__(
-        self, inputs: Sequence[Path], files: Mapping[str, Path | None], *, as_json: bool = False
+        self,
+        inputs: Sequence[Path],
+        files: Mapping[str, Path | None],
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
     ) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         self._failures: list[str] = []
-        self._as_json = as_json
+        self._as_json, self._quiet = as_json, quiet
         first = next(iter(files))
         self.to_stdout = self._files.get(first) == STDOUT
         if self.to_stdout and as_json:
@@ -56,7 +61,7 @@ class Outputs:
     ) -> str | None:
         """Write the file of an option, if it is asked for; return its path.
 
-        A failure is kept for `finish`, so that it costs no other file. `elsewhere` then writes the
+        A failure is kept for `print`, so that it costs no other file. `elsewhere` then writes the
         file to the first of the usual folders that takes it.
         """
         path = self._files.get(option)
@@ -88,23 +93,16 @@ class Outputs:
 
         return self.write("--out", write, elsewhere=True)
 
-    def print(
-        self,
-        result: Mapping[str, Any],
-        show: Callable[[Any], None],
-        *,
-        quiet: bool,
-        suggestion: Any = None,
-    ) -> None:
-        """Print the result; beside a file on standard output only its notes, on standard error."""
-        if not self.to_stdout:
-            deliver(result, show, as_json=self._as_json, quiet=quiet, suggestion=suggestion)
-            return
-        for note in result["notes"]:
-            report_line(f"note: {note}")
+    def print(self, result: Mapping[str, Any], show: Callable[[Any], None]) -> None:
+        """Print the result, and raise for the files that could not be written.
 
-    def finish(self) -> None:
-        """Raise for the files that could not be written."""
+        Beside a file on standard output only the notes are printed, on standard error.
+        """
+        if not self.to_stdout:
+            deliver(result, show, as_json=self._as_json, quiet=self._quiet)
+        else:
+            for note in result["notes"]:
+                report_line(f"note: {note}")
         if self._failures:
             raise OSError("; ".join(self._failures))
 

@@ -53,7 +53,8 @@ def predict(
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
-    outputs = Outputs([*reading.inputs, model_file], {"--out": out}, as_json=as_json)
+    inputs = [*reading.inputs, model_file]
+    outputs = Outputs(inputs, {"--out": out}, as_json=as_json, quiet=quiet)
     require_label_format(out)
     data, X, absent = load_for(model, reading, views)
     with collected_warnings() as warned:
@@ -74,8 +75,7 @@ def predict(
         "warnings": warned,
         "version": omcal.__version__,
     }
-    outputs.print(result, _show, quiet=quiet)
-    outputs.finish()
+    outputs.print(result, _show)
 
 
 def load_for(

@@ -44,18 +44,6 @@ MemoryLimit = Annotated[
     float | None,
     typer.Option("--memory-limit", metavar="GB", min=1e-3, help="Memory limit per cell."),
 ]
-AsPublished = Annotated[
-    bool,
-    typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB per cell."),
-]
-Document = Annotated[
-    Path | None,
-    typer.Option(
-        "--document",
-        metavar="MD",
-        help="Also write the page to this file, and its figures to images/ beside it.",
-    ),
-]
 FromRecords = Annotated[
     bool,
     typer.Option("--from-records", help="Run nothing; make tables and figures from the records."),
@@ -71,9 +59,7 @@ def reproduce(
     jobs: Jobs = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
-    published_limits: AsPublished = False,
     from_records: FromRecords = False,
-    document: Document = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the experiments of the paper.
@@ -83,13 +69,12 @@ def reproduce(
     Every finished cell is saved at once to records.jsonl in --out. The same command
     continues a run that was stopped; cells that ended with an error are repeated.
     """
-    from omcal.experiments.outputs import copy_document, write_outputs
+    from omcal.experiments.outputs import write_outputs
     from omcal.experiments.plan import Plan, load_paper
     from omcal.machine.optional import require
 
     paper = load_paper()
     settings = paper.run | (paper.quick if quick else {})
-    settings |= paper.run["published"] if published_limits else {}
     given = {"seeds": seeds, "jobs": jobs, "time_limit": time_limit, "memory_limit": memory_limit}
     settings |= {name: value for name, value in given.items() if value is not None}
     plan = Plan(paper, settings["seeds"], quick).limited_to(names(only) or ())
@@ -98,8 +83,6 @@ def reproduce(
     left = [] if from_records else _run(plan, data, out, settings, quiet)
     try:
         written = write_outputs(plan, out / RECORDS, out, data)
-        if document is not None:
-            copy_document(out, document)
     except OSError as error:
         raise OSError(
             f"cannot write tables and figures to {out} ({error.strerror or error}); the records "

@@ -40,7 +40,7 @@ def tree(
     """
     listed = None if levels is None else numbers("--levels", levels, int)
     require_ending(out, "--out", (".html", ".htm"))
-    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
+    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json, quiet=quiet)
     data = reading.load(labels=False)
     found = omcal.select.cluster_tree(
         data.views,
@@ -70,5 +70,4 @@ def tree(
             stdout().print(f"Suggested: {found.suggestion} clusters.")
         stdout().print(f"Page: {path}" if path else "The page was not saved; add --out tree.html.")
 
-    outputs.print(result, show, quiet=quiet)
-    outputs.finish()
+    outputs.print(result, show)

@@ -71,7 +71,7 @@ def tune(
         "file": reading.source,
         "labels_used": False,
         "n_clusters": n_clusters,
-        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "suggestion": suggestion,
         "trials": [_plain(t) for t in trials],
         "notes": remarks(data),
     }
@@ -79,7 +79,7 @@ def tune(
     def show(_: object) -> None:
         _show(reading, n_clusters, trials)
 
-    deliver(result, show, as_json=as_json, quiet=quiet, suggestion=suggestion)
+    deliver(result, show, as_json=as_json, quiet=quiet)
 
 
 def numbers(option: str, listed: str, kind: type = float) -> list[Any]:

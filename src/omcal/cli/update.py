@@ -67,7 +67,7 @@ def update(
         fitted.set_params(half_life=half_life or None)._validate_params()
     target = model_file if save_model is None else save_model
     files = {"--out": out, "--report": report, "--save-model": target}
-    outputs = Outputs(reading.inputs, files, as_json=as_json)
+    outputs = Outputs(reading.inputs, files, as_json=as_json, quiet=quiet)
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data, X, absent = load_for(model, reading, views)
@@ -107,5 +107,4 @@ def update(
         stdout().print(str(drift), soft_wrap=True)
         print_files(result, "report", "model")
 
-    outputs.print(result, show, quiet=quiet)
-    outputs.finish()
+    outputs.print(result, show)

@@ -1,17 +1,12 @@
-"""Tables, figures, document and web page made from the records.
+"""Tables, figures and document made from the records; the page of a comparison.
 
-The document, `reproduction.md` and `report.html`, has our numbers beside the paper's and says why
-they differ.
+The document, `reproduction.md`, has our numbers beside the paper's and says why they differ.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,19 +82,6 @@ def page_sections(
     }
 
 
-def table_sections(tables: list[Table]) -> Sections:
-    """Return the paper's tables with our numbers, which the HTML page has in addition."""
-    starts = {
-        "Clustering results": ("results_", "times"),
-        "Single-view results": ("single_",),
-        "Every published number": ("comparison",),
-    }
-    return {
-        title: [table for table in tables if table.name.startswith(names)]
-        for title, names in starts.items()
-    }
-
-
 def conditions(summary: Summary) -> list[str]:
     """Return the machines, versions and limits of the records, each once."""
     if not summary.records:
@@ -141,7 +123,7 @@ def failures(summary: Summary) -> str:
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
-    """Write tables, figures, document and page to `out`; return the paths to open first."""
+    """Write tables, figures and document to `out`; return the paths to open first."""
     found = read_records(records)
     current = [record for record in found if is_current(record)]
     if found and not current:
@@ -154,11 +136,9 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     tables = list(all_tables(plan, summary))
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
-    text, html = out / "reproduction.md", out / "report.html"
-    sections = page_sections(plan, summary, tables, figures)
-    write_whole(text, markdown(_INTRODUCTION, sections))
-    write_whole(html, webpage(_INTRODUCTION, {**sections, **table_sections(tables)}))
-    return [html, text, out / "tables", out / "figures"]
+    text = out / "reproduction.md"
+    write_whole(text, markdown(_INTRODUCTION, page_sections(plan, summary, tables, figures)))
+    return [text, out / "tables", out / "figures"]
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> None:
@@ -186,31 +166,12 @@ def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
     return written
 
 
-def copy_document(out: Path, target: Path) -> None:
-    """Copy the document of `out` to `target`, with its figures in images/ beside it."""
-    text = (out / "reproduction.md").read_text(encoding="utf-8")
-    folder = target.parent / "images" / target.stem
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in re.findall(r"\]\(figures/(.+?)\)", text):
-        with replacing(folder / name) as temporary:
-            shutil.copyfile(out / "figures" / name, temporary)
-    write_whole(target, text.replace("](figures/", f"](images/{target.stem}/"))
-
-
-def webpage(introduction: str, sections: Sections) -> str:
-    """Return the page of a reproduction."""
-    parts = [
-        Section(f"part{k}", title, title, join(*map(_html, parts)), long=True)
-        for k, (title, parts) in enumerate(sections.items(), start=1)
-    ]
-    lead = _paragraphs(introduction)
-    return page(title=TITLE, kind="Reproduction", lead=lead, sections=parts, data={})
-
-
 def table_page(table: Table) -> str:
     """Return a page of one table, with bars of its main columns."""
-    bare = replace(table, title="", notes=())
-    body = join(_table(bare, file="comparison"), *map(_paragraphs, table.notes))
+    rows: list[TableRow] = [[_cell(entry) for entry in row] for row in table.rows]
+    kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
+    drawn = html_table(table.header, rows, "", kind, "comparison")
+    body = join(drawn, *map(_paragraphs, table.notes))
     charts = [f"<div>{_bars(table, name)}</div>" for name in _DRAWN if name in table.header]
     side_by_side = Html(f'<div class="cards">{"".join(charts)}</div>')
     sections = [
@@ -234,52 +195,18 @@ def _bars(table: Table, name: str) -> Html:
     return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
 
 
-def _html(part: str | Table | Figure) -> Html:
-    if isinstance(part, Table):
-        return _table(part)
-    return _figure(part) if isinstance(part, Figure) else _paragraphs(part)
-
-
 def _paragraphs(text: str) -> Html:
     """Return a paragraph per line of a text in Markdown."""
     lines = [line.removeprefix("- ").replace("`", "") for line in text.splitlines()]
     return join(*(paragraph(line, "quiet") for line in lines if line.strip()))
 
 
-def _table(table: Table, file: str = "") -> Html:
-    columns = [_column(entries) for entries in zip(*table.rows, strict=True)]
-    rows: list[TableRow] = list(zip(*columns, strict=True))
-    kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
-    drawn = html_table(table.header, rows, table.title, kind, file)
-    return join(drawn, *map(_paragraphs, table.notes))
-
-
-def _column(entries: Sequence[str | Entry]) -> list[Cell]:
-    """Return the cells of a column: words stand at the left, numbers at the right."""
-    kind = "text" if _are_words([entry for entry in entries if isinstance(entry, str)]) else ""
-    return [
-        Cell(_spaced(entry.text), _KINDS[entry.rank])
-        if isinstance(entry, Entry)
-        else Cell(Html("<br>".join(escape(_spaced(line)) for line in entry.split("\n"))), kind)
-        for entry in entries
-    ]
-
-
-def _are_words(texts: list[str]) -> bool:
-    has_number = any(re.search(r"^\W*\d", text, re.MULTILINE) for text in texts)
-    return not has_number and any(re.match(r"[\w$]", text) for text in texts)
+def _cell(entry: str | Entry) -> str | Cell:
+    if isinstance(entry, Entry):
+        return Cell(_spaced(entry.text), _KINDS[entry.rank])
+    return entry
 
 
 def _spaced(text: str) -> str:
     """Insert a space before the spread, where a narrow column may break the line."""
     return re.sub(r"^(-?\d\.\d{3})\(", r"\1 (", text)
-
-
-def _figure(figure: Figure) -> Html:
-    title, path = figure
-    # As an image: the policy of the page forbids the styles that are inside.
-    data = b64encode(path.read_bytes()).decode()
-    return Html(
-        f'<figure class="figure"><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(title)}"><figcaption>{escape(title)}</figcaption></figure>'
-    )
