@@ -75,7 +75,7 @@ for n_neighbors in (5, 8):
 #
 # With MuData
 # -----------
-# One call clusters a MuData object in place, each modality a view. ``layer="counts"`` takes raw
+# One call clusters a MuData object in place; each modality is a view. ``layer="counts"`` takes raw
 # counts where ``X`` holds something else already. Clusters go to ``obs``, a map to ``obsm``, so
 # that scanpy plots them; ``keep_model`` keeps the model in the object, and in the file it is
 # written to::
