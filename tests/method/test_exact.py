@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import reference
 from omcal import OCAL, OMCAL
 from omcal.method.graph import AnchorGraphs
+from omcal.method.rows import zero_tolerance
 from omcal.method.solver import Problem, VanishedGraphError, solve
 from omcal.places.memory import MemoryRows
 
@@ -103,7 +104,9 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
     np.testing.assert_allclose(solution.history, expected.history, rtol=1e-9, atol=rounding)
     np.testing.assert_allclose(F, expected.F, atol=1e-8)
     np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-8)
-    clear = clear_rows(expected.unclipped, 1e-7)
+    # Of a row that is zero to rounding in float32 A G decides.
+    limit = 2 * zero_tolerance(np.abs(solution.consensus.f_step()[0]).max())
+    clear = clear_rows(expected.unclipped, 1e-7) & (np.abs(expected.unclipped).max(axis=1) > limit)
     labels = expected.unclipped.argmax(axis=1)
     np.testing.assert_array_equal(assignment.labels[clear], labels[clear])
 

@@ -132,7 +132,7 @@ def test_sparse_views_as_dense_ones():
     assert np.allclose(dense[:2], sparsely[:2], atol=1e-3)
 
 
-@given(seed=st.integers(0, 1000), c=st.integers(2, 6), n=st.integers(50, 120))
+@given(seed=st.integers(0, 1000), c=st.integers(2, 6), n=st.integers(60, 120))
 @settings(max_examples=20, deadline=None)
 def test_the_numbers_of_the_clusters_do_not_matter(seed, c, n):
     rng = np.random.RandomState(seed)

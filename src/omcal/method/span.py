@@ -206,15 +206,13 @@ def _powers(
     Rows are about as long as 1, or shorter.
     """
 
-    def combined(Y: Array) -> Array:
-        product: Array = X.T @ Y
-        return product if mean is None else product - np.outer(mean, Y.sum(axis=0))
-
-    E = combined(random_directions(X.shape[0], number, random_state).astype(X.dtype, copy=False))
-    for _ in range(POWERS):
-        Y = X @ E if mean is None else X @ E - mean @ E
+    Y = random_directions(X.shape[0], number, random_state).astype(X.dtype, copy=False)
+    for power in range(POWERS + 1):
+        product = X.T @ Y if mean is None else X.T @ Y - np.outer(mean, Y.sum(axis=0))
         with one_blas_thread():  # a narrow matrix: threads would wait for one another
-            E = _orthonormal(combined(Y))
+            E = _orthonormal(product)
+        if power < POWERS:
+            Y = X @ E if mean is None else X @ E - mean @ E
     return E
 
 
