@@ -10,7 +10,7 @@ import time
 import tracemalloc
 from collections import Counter, namedtuple
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,25 +37,33 @@ def multiply_examples(factor):
 
     def multiplied(self, parent=None, **options):
         if parent is None and "max_examples" in options:
-            options["max_examples"] *= factor
+            options["max_examples"] = math.ceil(options["max_examples"] * factor)
         plain(self, parent, **options)
 
     settings.__init__ = multiplied
     return settings.default.max_examples
 
 
-# No test is timed. Each run draws the same examples, so that a change alone decides whether it
-# fails; with more examples they are new ones every time, and those that failed are kept where the
-# source tree can be written to.
-_options = {"deadline": None}
-if (_factor := int(os.environ.get("OMCAL_EXAMPLES", "1"))) == 1:
-    _options["derandomize"] = True
-else:
-    _options["max_examples"] = multiply_examples(_factor)
-    if not os.access(Path(__file__).parents[1], os.W_OK):
-        _options["database"] = None
-hypothesis.settings.register_profile("omcal", **_options)
-hypothesis.settings.load_profile("omcal")
+def pytest_configure(config):
+    """Say how many examples the property tests draw, and which.
+
+    No test is timed. Each run draws the same examples, so that a change alone decides whether it
+    fails; a quick run draws the first quarter of them. With more examples they are new ones every
+    time, and those that failed are kept where the source tree can be written to.
+    """
+    factor = int(os.environ.get("OMCAL_EXAMPLES", "1"))
+    options = {"deadline": None}
+    if factor == 1:
+        options["derandomize"] = True
+    elif not os.access(Path(__file__).parents[1], os.W_OK):
+        options["database"] = None
+    if config.getoption("quick"):
+        factor /= 4
+    if factor != 1:
+        options["max_examples"] = multiply_examples(factor)
+    hypothesis.settings.register_profile("omcal", **options)
+    hypothesis.settings.load_profile("omcal")
+
 
 Ended = namedtuple("Ended", "code out err")
 
@@ -187,9 +195,11 @@ def pytest_addoption(parser):
 def pytest_xdist_setupnodes():
     """Give each worker one thread of BLAS: more would only wait for those of the other workers.
 
-    The package's own threads go by OMP_NUM_THREADS and stay.
+    The package's own threads go by OMP_NUM_THREADS and stay; those of scikit-learn sleep while they
+    wait, where they would keep a core busy that another worker needs.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -270,6 +280,19 @@ def nothing_slow_unmarked(request):
         patch.setattr(subprocess.Popen, "__init__", refusal("process"))
         patch.setattr(multiprocessing.process.BaseProcess, "start", refusal("process"))
         patch.setattr(tracemalloc, "start", refusal("memory"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once():
+    """Keep the command line that Typer builds for each call: that takes longer than most calls."""
+    if not find_spec("typer"):
+        yield
+        return
+    from typer import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "get_command", cache(main.get_command))
         yield
 
 

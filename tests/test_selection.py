@@ -77,6 +77,7 @@ def test_a_quick_run_fails_where_a_mark_is_missing(tmp_path):
     printed = run(tmp_path, "--quick")
     assert "1 failed, 2 passed, 1 skipped" in printed
     assert "mark it with pytest.mark.process" in printed and "make test, make test-all" in printed
+    assert "drew 2 examples" in printed  # a quarter of them
 
 
 @pytest.mark.long
