@@ -341,17 +341,17 @@ def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
 
     d is left as it was.
     """
-    each = np.arange(len(d))
-    nearest = np.empty((len(d), count), dtype=np.intp)
-    found = np.empty((len(d), count), dtype=d.dtype)
-    for place in range(count):
-        nearest[:, place] = smallest = d.argmin(axis=1)
-        found[:, place] = d[each, smallest]
-        d[each, smallest] = np.inf
+    flat = np.ascontiguousarray(d).reshape(-1)
+    first = np.arange(0, d.size, d.shape[1])
+    places, found = np.empty((count, len(d)), np.intp), np.empty((count, len(d)), d.dtype)
+    for place, smallest in zip(places, found, strict=True):
+        np.add(flat.reshape(d.shape).argmin(axis=1), first, out=place)
+        flat.take(place, out=smallest, mode="clip")  # with "raise", `out` would be buffered
+        flat[place] = np.inf
     # Back in the other order: where no entry was finite any more, one is named again.
-    for place in reversed(range(count)):
-        d[each, nearest[:, place]] = found[:, place]
-    return nearest, found
+    for place, smallest in zip(places[::-1], found[::-1], strict=True):
+        flat[place] = smallest
+    return (places - first).T, found.T
 
 
 def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:

@@ -260,7 +260,10 @@ def stable_group(model: Any, strangers: Views, others: Views) -> Views | None:
     half = np.random.default_rng(0).permutation(strangers.n) % 2 == 0
     explained = np.zeros(strangers.n, bool)
     for part in (half, ~half):
-        explained[part] = _explains(model, taken(strangers, np.flatnonzero(~part)), strangers)[part]
+        some, rest = (taken(strangers, np.flatnonzero(rows)) for rows in (~part, part))
+        explained[part] = _explains(model, some, rest)
+        if not explained.any():  # most strangers are scattered: one half tells
+            return None
     found = np.flatnonzero(explained)
     if len(found) < max(_LEAST_GROUP, _EXPLAINED * strangers.n):
         return None

@@ -208,7 +208,8 @@ class UpdatedEstimator(PlacedEstimator):
         """Return an empty reservoir for a stream that begins with the given views."""
         m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
         seed = self.random_state if isinstance(self.random_state, int) else 0
-        sizes = (ViewSize.of(view).row_bytes for view in views)
+        # Numbers of any type count as float64, so that all keep the same rows.
+        sizes = (replace(ViewSize.of(view), dtype=np.dtype("f8")).row_bytes for view in views)
         how = (self.half_life, seed, float(sum(sizes)))
         return Reservoir(max(m, self._resolve_n_anchors(views.n)), *how)
 
