@@ -83,10 +83,8 @@ class Archive:
         declared = sum(member.file_size for member in members)
         if declared > size or any(m.file_size != m.compress_size for m in members):
             raise ArchiveError("it declares more than it holds; the file is damaged or hostile.")
-        self.has_checksum: bool = self._left.pop(_CHECKSUM, None) is not None
-        if self.has_checksum:
-            self._compare_checksum(members)
         self.header: dict[str, Any] = self._read_header()
+        self._compare_checksum(members)
 
     @classmethod
     @contextmanager
@@ -121,6 +119,8 @@ class Archive:
 
     def _compare_checksum(self, members: list[zipfile.ZipInfo]) -> None:
         """Raise where members differ from the written ones in content or position."""
+        if self._left.pop(_CHECKSUM, None) is None:
+            raise ArchiveError("its checksum is missing; the file is damaged: get it again.")
         last, expected = members[-1], _checksum(self._archive, members[:-1]).encode()
         if last.filename != _CHECKSUM or last.file_size != len(expected):
             raise ArchiveError("its checksum is not at its end; the file is damaged.")

@@ -149,7 +149,7 @@ class Checkpoint:
     def _read(self, archive: Archive) -> None:
         """Take everything from the archive; its sizes follow from those of this fit."""
         header = archive.header
-        if header.get("format") != FORMAT or not archive.has_checksum:
+        if header.get("format") != FORMAT:
             raise ArchiveError("this archive is not a checkpoint.")
         self._require_identity(dict(header["identity"]))
         widths, m = self._identity["n_features"], self._identity["n_anchors"]

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
+from omcal.machine.optional import require
+
 
 class Tabular:
     """A result with a row per view, feature or diagnostic, and remarks below the table."""
@@ -50,13 +52,8 @@ class Tabular:
             `weight_low` and `weight_high`; an attribute with several values has one column per
             value, such as `inside_0`.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "to_frame needs pandas: pip install pandas; to_dict does without."
-            ) from error
-        return pd.DataFrame([_flat(asdict(item)) for item in self._items()])
+        records = [_flat(asdict(item)) for item in self._items()]
+        return require("pandas", "data frames").DataFrame(records)
 
     def __str__(self) -> str:
         rows = self._table()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.method.points import members
@@ -326,8 +326,7 @@ def top_features(
     sizes = np.bincount(labels)[:, None]
     found: list[list[Feature]] = [[] for _ in range(c)]
     for X, view in zip(scaled, views, strict=True):
-        sums = member @ X
-        means: Floats = np.asarray(sums.toarray() if sparse.issparse(sums) else sums) / sizes
+        means: Floats = safe_sparse_dot(member, X, dense_output=True) / sizes
         spread = StandardScaler(with_mean=False).fit(X)
         away = np.where(spread.var_ > 0, means - spread.mean_, 0) / spread.scale_
         for cluster, row in enumerate(away):
