@@ -2,7 +2,7 @@
 
 ORDER = [
     # Kinds of data
-    *("embeddings", "topics", "languages", "cells", "sensors"),
+    *("embeddings", "customers", "topics", "languages", "cells", "sensors"),
     # Judging a result
     *("how_many", "report", "figures", "comparison", "weekly"),
     # Size

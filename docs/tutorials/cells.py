@@ -6,13 +6,13 @@ CITE-seq measures every cell twice: thousands of genes as sparse counts, and a f
 proteins. Some cell types differ in their RNA alone, some in their proteins alone. This page goes
 from raw counts to clusters, to markers, and to a plot, in the manner of scanpy and muon.
 
-The counts are made here in the likeness of a blood sample of six cell types, so that we know which
-markers are true.
+The counts are synthetic, modelled on a blood sample of six cell types, so that the true markers are
+known.
 """
 
 # %%
-# Made counts
-# -----------
+# Synthetic counts
+# ----------------
 # CD4 and CD8 T cells read the same genes, and only their proteins tell them apart; naive and
 # memory B cells carry the same proteins, and only their genes differ. Each type has 40 genes of
 # its own, named after it, among 1000.

@@ -9,8 +9,8 @@ described in the words of the table.
 """
 
 # %%
-# A made table
-# ------------
+# A synthetic table
+# -----------------
 # There are four groups of customers. Numbers separate two of them from the others, the city and the
 # way of payment separate the rest; every twentieth cell is empty.
 

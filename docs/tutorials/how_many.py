@@ -10,7 +10,7 @@ ends with the labels of a level that was picked by eye.
 # %%
 # Cells of two kinds of measurement
 # ---------------------------------
-# Made data: three families of cells, of two, two and three types each. Families differ in many
+# Synthetic data: three families of cells, of two, two and three types each. Families differ in many
 # genes, types of the same family in few; a second view, of surface proteins, tells some types apart
 # better than the genes do.
 
@@ -107,5 +107,5 @@ pd.DataFrame(tree.features[level][0])
 # ``write`` makes a page for colleagues: with the tree, the features of each cluster, and the labels
 # of each level to download. On the command line: ``omcal tree cells.npz --out tree.html``.
 
-page = tree.write(Path(tempfile.mkdtemp()) / "tree.html", title="Made cells")
+page = tree.write(Path(tempfile.mkdtemp()) / "tree.html", title="Synthetic cells")
 print(page.name, f"{page.stat().st_size / 1000:.0f} kB")

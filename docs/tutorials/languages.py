@@ -5,13 +5,13 @@ Documents in two languages
 The same reports exist in English and in German. Word counts of the two share no word, so that they
 cannot be added up, and no dictionary is at hand. As two views of one document they need none.
 
-The documents are made here from topics with their own words, so that we know the truth and can see
-what goes wrong with methods that are not made for counts.
+The documents are synthetic: each topic has its own words, so that the truth is known. The page
+also shows the errors of methods that are not made for counts.
 """
 
 # %%
-# Made documents
-# --------------
+# Synthetic documents
+# -------------------
 # Five topics. A document is mostly about one of them, with a share of words that any document may
 # contain: "the", "also", "year". The German vocabulary is twice as large, as German makes one word
 # of two. Documents are of very different lengths, as they are in life.
@@ -88,7 +88,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # Where the words are
 # -------------------
 # ``describe_clusters`` names the words of each cluster in both languages: a dictionary of topics,
-# if you like. In made documents the words are numbers.
+# if you like. In synthetic documents the words are numbers.
 
 described = model.describe_clusters(views, top=3)
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
@@ -114,8 +114,8 @@ for name, chosen in (("both languages", there), ("English only", ~there)):
 #
 # Limits
 # ------
-# Real documents are harder than made ones. On seven sets of documents and links in the benchmarks
-# (``benchmarks/results/defaults.md``) the accuracy is .28 to .94 with the defaults. Runs
-# differ most on such data: combine them with ``Consensus``.
+# Real documents are harder than synthetic ones. On seven sets of documents and links in the
+# benchmarks (``benchmarks/results/defaults.md``) the accuracy is .28 to .94 with the defaults.
+# Runs differ most on such data: combine them with ``Consensus``.
 
 plt.show()

@@ -9,8 +9,8 @@ windows that never were. Here a window takes part with the sensors it has.
 """
 
 # %%
-# A made machine
-# --------------
+# A synthetic machine
+# -------------------
 # The machine is in one of five states for a while, then in another. Vibration knows the states of
 # the bearing, current those of the load, temperature a bit of both, more slowly.
 
