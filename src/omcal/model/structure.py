@@ -111,7 +111,7 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     own = max_separation(ties(_with_sum([view.products for view in views])), codes[None])
     null: list[float] = []
     for _ in range(_DRAWS):
-        drawn = _with_sum(_like(views, rng))
+        drawn = np.stack(_with_sum(_like(views, rng)))
         null.append(max_separation(ties(drawn), k_means(drawn, c, rng)))
         if abs(own - _needed(null[0])) > _ONE_DRAW:
             break
@@ -192,7 +192,7 @@ class _InnerProducts(NamedTuple):
     """The inner products of the centred rows of a view, which distances and draws come from."""
 
     products: Points  # (n, n)
-    columns: Points | None  # of a narrow view
+    columns: Points | None  # of a dense view with fewer features than rows
     vary: bool  # whether the rows differ by more than rounding
 
     @classmethod
@@ -203,7 +203,7 @@ class _InnerProducts(NamedTuple):
         means = products.mean(axis=0)
         products -= means
         products -= means[:, None] - means.mean()
-        columns = None if sparse.issparse(X) or X.shape[1] > _NARROW else X
+        columns = None if sparse.issparse(X) or X.shape[1] > len(products) else X - X.mean(axis=0)
         return cls(products, columns, bool(np.trace(products) > 1e-6 * before))
 
 
@@ -218,15 +218,17 @@ def _like(views: Sequence[_InnerProducts], rng: np.random.Generator) -> list[Poi
     for products, columns, _ in views:
         if columns is None:
             found.append(Z @ products @ Z.T)
-        else:
-            drawn = with_atoms(Z @ columns, columns)
-            found.append(drawn @ drawn.T)
+            continue
+        drawn = Z @ columns
+        if columns.shape[1] <= _NARROW:
+            drawn = with_atoms(drawn, columns)
+        found.append(drawn @ drawn.T)
     return found
 
 
-def _with_sum(products: list[Points]) -> Points:
-    """Return the inner products of several views, and of all side by side: (1 or V + 1, n, n)."""
-    return np.stack([*products, sum(products[1:], products[0])] if len(products) > 1 else products)
+def _with_sum(products: list[Points]) -> list[Points]:
+    """Return the inner products of several views, and of all side by side: 1 or V + 1."""
+    return [*products, sum(products[1:], products[0])] if len(products) > 1 else products
 
 
 def gaussian_like(X: Points, rng: np.random.Generator) -> Points:
@@ -254,12 +256,12 @@ def with_atoms(drawn: Points, X: Points) -> Points:
     return drawn
 
 
-def ties(products: Points) -> Points:
+def ties(products: Sequence[Points] | Points) -> Points:
     """Count in how many views each row is among the nearest of another, (n, n).
 
-    Views are given by the inner products of their rows, (V, n, n).
+    Views are given by the inner products of their rows, (n, n).
     """
-    n = products.shape[1]
+    n = len(products[0])
     k, found = min(_NEIGHBOURS, n // 4), np.zeros((n, n), dtype=np.float32)
     for view in products:
         nearness = view - view.diagonal() / 2
