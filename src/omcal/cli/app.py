@@ -116,32 +116,21 @@ def run(words: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(words)
+        code = app(with_dask_address(words), prog_name="omcal", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader closed the pipe
-        code = 0
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        report_line(f"error: {_message(error)}")
-        code = 2
-    return code
-
-
-def _run(words: Sequence[str]) -> int:
-    try:
-        code = app(with_dask_address(words), prog_name="omcal", standalone_mode=False)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except UsageError as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "omcal")
         report_line(f"error: {error.format_message()} (see {command} --help)")
-        return 2
-    except BrokenPipeError:
-        raise
+        code = 2
+    except BrokenPipeError:  # the reader closed the pipe
+        code = 0
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except _BAD_INPUT as error:
         report_line(f"error: {in_options(_message(error))}")
-        return 2
+        code = 2
     if code == _INTERRUPTED:
         report_line("interrupted")
     return code if isinstance(code, int) else 0

@@ -6,9 +6,8 @@ The document, `reproduction.md`, has our numbers beside the paper's and says why
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
@@ -35,51 +34,32 @@ _INTRODUCTION = (
 )
 
 
-class Figure(NamedTuple):
-    """A drawn figure; beside the .svg there is a .png."""
-
-    title: str
-    path: Path
-
-
-# The parts of the page by the title of their section, in the order of reading.
-Sections = Mapping[str, Sequence[str | Table | Figure]]
-
-
-def markdown(introduction: str, sections: Sections) -> str:
-    """Return the page in Markdown, with links to the figures beside it."""
-    texts = [f"# {TITLE}", introduction]
-    for title, parts in sections.items():
-        texts.append(f"## {title}")
-        for part in parts:
-            if isinstance(part, Table):
-                texts += [part.markdown(), *part.notes]
-            elif isinstance(part, Figure):
-                texts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
-            else:
-                texts.append(part)
-    return "\n\n".join(texts) + "\n"
-
-
-def page_sections(
-    plan: Plan, summary: Summary, tables: list[Table], figures: list[Figure]
-) -> Sections:
-    """Return the contents of the page after its introduction."""
-    named = {table.name: table for table in tables}
+def document(plan: Plan, summary: Summary, tables: list[Table], figures: list[str]) -> str:
+    """Return the document in Markdown; `figures` are links."""
+    named = {table.name: table.body() for table in tables}
     reasons = plan.paper.reasons
     by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
     general = "\n".join(f"- {reason}" for reason in reasons["general"])
     how_it_ran = "Conditions:\n\n" + "\n".join(f"- {line}" for line in conditions(summary))
-    return {
+    sections = {
         "OMCAL and OCAL in short": [named["headline"], how_it_ran],
         "Data": [named["datasets"]],
-        "Reasons for differences": [general, by_method],
+        "Reasons for differences": [general, by_method.body()],
         "Parameters of OMCAL": [named["parameters"]],
-        **dict(dataset_sections(plan, summary)),
+    }
+    for dataset in filter(summary.is_present, (*plan.paper.datasets, *plan.paper.single_datasets)):
+        table = beside_table(plan, summary, dataset)
+        reason = reasons["dataset"].get(dataset)
+        sections[table.title] = [reason, table.body()] if reason else [table.body()]
+    sections |= {
         "Best point of the grid, chosen by labels": [named["grid_by_labels"]],
         "Figures": figures,
         "What did not run": [failures(summary)],
     }
+    parts = [f"# {TITLE}", _INTRODUCTION]
+    for title, contents in sections.items():
+        parts += [f"## {title}", *contents]
+    return "\n\n".join(parts) + "\n"
 
 
 def conditions(summary: Summary) -> list[str]:
@@ -102,15 +82,6 @@ def _conditions(record: Record) -> str:
         f"{made_with(record)}; {record['jobs']} at a time, threads of each: {record['threads']}; "
         f"at most {limits['seconds']:g} s and {limits['gigabytes']:g} GB per cell"
     )
-
-
-def dataset_sections(plan: Plan, summary: Summary) -> Iterator[tuple[str, list[str | Table]]]:
-    """Yield the title, the reasons and the table of each data set."""
-    for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
-        if summary.is_present(dataset):
-            table = beside_table(plan, summary, dataset)
-            reason = plan.paper.reasons["dataset"].get(dataset)
-            yield table.title, [reason, table] if reason else [table]
 
 
 def failures(summary: Summary) -> str:
@@ -137,7 +108,7 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
     text = out / "reproduction.md"
-    write_whole(text, markdown(_INTRODUCTION, page_sections(plan, summary, tables, figures)))
+    write_whole(text, document(plan, summary, tables, figures))
     return [text, out / "tables", out / "figures"]
 
 
@@ -149,21 +120,20 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
             table.write(folder / f"{table.name}{ending}")
 
 
-def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
-    """Write each figure as .svg and .png; return them."""
+def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[str]:
+    """Write each figure as .svg and .png; return links to them in Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
     # Text as text, and the same file for the same records.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
-    written = []
+    links = []
     with require("matplotlib", "figures").rc_context(settings):
         for name, title, figure in all_figures(plan, summary):
-            path = folder / f"{name}.svg"
-            with replacing(path) as temporary:
+            with replacing(folder / f"{name}.svg") as temporary:
                 figure.savefig(temporary, format="svg", metadata={"Date": None})
             with replacing(folder / f"{name}.png") as temporary:
                 figure.savefig(temporary, format="png", dpi=100)
-            written.append(Figure(title, path))
-    return written
+            links.append(f"![{title}]({folder.name}/{name}.png)")
+    return links
 
 
 def table_page(table: Table) -> str:

@@ -137,15 +137,14 @@ class Summary:
 
     def measure(self, cell: Cell, metric: str) -> Measured:
         """Return mean and spread of a metric, or of "seconds", over all seeds."""
-        runs = self.runs(cell)
-        good = [record for record in runs if record["status"] == "ok"]
-        over = [record for record in runs if record["status"] in ("timeout", "memory")]
-        if over:
-            return Measured(word=_WORDS[over[0]["status"]])
-        if good:
-            return Measured.of([_value(record, metric) for record in good])
-        if runs:
-            return Measured(word=_WORDS[runs[0]["status"]])
+        ends = [record["status"] for record in self.runs(cell)]
+        for end in ("timeout", "memory"):
+            if end in ends:
+                return Measured(word=_WORDS[end])
+        if "ok" in ends:
+            return Measured.of([_value(record, metric) for record in self.finished(cell)])
+        if ends:
+            return Measured(word=_WORDS["error"])
         return Measured(word=NOT_RUN if self.is_present(cell.dataset) else "absent")
 
     def points(self, cells: Iterable[Cell], dataset: str, metric: str) -> list[tuple[Cell, float]]:

@@ -45,10 +45,13 @@ class Table:
         lines += [_line([_markdown(cell) for cell in row]) for row in self.rows]
         return "\n".join(lines)
 
+    def body(self) -> str:
+        """Return the table with its notes, as Markdown."""
+        return "\n\n".join([self.markdown(), *self.notes])
+
     def document(self) -> str:
         """Return the table with its title and notes, as Markdown."""
-        notes = "".join(f"\n{note}\n" for note in self.notes)
-        return f"# {self.title}\n\n{self.markdown()}\n{notes}"
+        return f"# {self.title}\n\n{self.body()}\n"
 
     def latex(self) -> str:
         """Return a `table*` of LaTeX that needs the package booktabs."""
