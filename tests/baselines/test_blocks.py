@@ -12,7 +12,6 @@ from scipy.spatial.distance import cdist
 from omcal.baselines import _graphs, _spectral
 from omcal.baselines._graphs import (
     closed_form_weights,
-    distances_to,
     graph_of_rows,
     laplacian,
     nearest_samples,
@@ -78,7 +77,7 @@ def test_weights_minimise_their_objective(rng):
 
 def test_tied_distances_share_the_weight():
     corners = np.eye(6)  # all at distance 2 of one another
-    indices, distances = nearest_samples(corners, 3)
+    indices, distances, _ = nearest_samples(corners, 3)
     np.testing.assert_array_equal(indices[4], [0, 1, 2, 3])
     np.testing.assert_array_equal(indices[0], [1, 2, 3, 4])
     np.testing.assert_allclose(closed_form_weights(distances)[0], 1 / 3)
@@ -86,7 +85,7 @@ def test_tied_distances_share_the_weight():
 
 def test_duplicates_never_stand_for_the_sample_itself(rng):
     X = np.repeat(rng.rand(4, 3) * 100 + 1e4, 5, axis=0)
-    indices, distances = nearest_samples(X, 4)
+    indices, distances, _ = nearest_samples(X, 4)
     assert not np.any(indices == np.arange(20)[:, None])
     np.testing.assert_array_equal(distances[:, :4], 0)  # exactly, in spite of rounding
     W = neighbor_graph(X, 4)
@@ -117,19 +116,22 @@ def test_sparse_features_and_small_blocks_give_the_same_graph(rng, monkeypatch):
     )
     W = neighbor_graph(X.toarray(), 4).toarray()
     np.testing.assert_allclose(neighbor_graph(X, 4).toarray(), W, atol=1e-12)
-    lists = nearest_samples(X, 4)[0]
-    expected = np.take_along_axis(cdist(X.toarray(), X.toarray(), "sqeuclidean"), lists, axis=1)
     monkeypatch.setattr(_graphs, "_BLOCK_ENTRIES", 300)
     np.testing.assert_allclose(neighbor_graph(X, 4).toarray(), W, atol=1e-12)
-    np.testing.assert_allclose(distances_to(X, lists), expected, atol=1e-12)
-    np.testing.assert_allclose(distances_to(X.toarray(), lists), expected, atol=1e-12)
+    other = rng.rand(70, 3)
+    nearest, _, by_view = nearest_samples([X, other], 4)
+    for given, found in zip((X.toarray(), other), by_view, strict=True):
+        expected = np.take_along_axis(cdist(given, given, "sqeuclidean"), nearest, axis=1)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_distances_of_several_views_are_averaged(rng):
     X, Y = rng.rand(40, 3), sparse.csr_array(rng.rand(40, 5))
     joined = np.hstack([X, Y.toarray()]) / np.sqrt(2)
-    for found, expected in zip(nearest_samples([X, Y], 6), nearest_samples(joined, 6), strict=True):
+    *both, by_view = nearest_samples([X, Y], 6)
+    for found, expected in zip(both, nearest_samples(joined, 6)[:2], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(by_view.mean(axis=0), both[1], atol=1e-12)
 
 
 @pytest.mark.memory

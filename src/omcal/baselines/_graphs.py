@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.extmath import row_norms
 
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import inverse_root, sparse_rows
@@ -27,17 +26,19 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
     are positive; k is reduced to n - 2. The diagonal is 0, and no zero is stored. `symmetric` gives
     (W + Wᵀ) / 2 instead of the directed graph W, whose rows sum to 1.
     """
-    indices, distances = nearest_samples(X, k)
+    indices, distances, _ = nearest_samples(X, k)
     weights, _ = closed_form_weights(distances)
     W = graph_of_rows(indices[:, :-1], weights)
     return symmetrized(W) if symmetric else W
 
 
-def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.intp], Floats]:
+def nearest_samples(
+    X: Matrix | Sequence[Matrix], k: int
+) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Return the k + 1 nearest other samples of each sample, in the order of (distance, index).
 
     Both their indices and the squared distances are (n, k + 1); k is reduced to n - 2. Of several
-    views the squared distances are averaged.
+    views the squared distances are averaged; those in each view are the last result, (V, n, k + 1).
     """
     views = [centred(view) for view in (X if isinstance(X, Sequence) else [X])]
     n = views[0].shape[0]
@@ -46,28 +47,15 @@ def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.in
     count = min(k, n - 2) + 1
     indices = np.empty((n, count), dtype=np.intp)
     distances = np.empty((n, count))
+    by_view = np.empty((len(views), n, count))
     for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // n)):
-        block: Any = sum(squared_distances(view[rows], view) for view in views) / len(views)
-        block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = np.inf
-        indices[rows], distances[rows] = nearest_columns(block, count)
-    return indices, distances
-
-
-def distances_to(X: Matrix, indices: Array) -> Floats:
-    """Return the squared distance of each sample i to the samples indices[i]."""
-    n, k = indices.shape
-    distances = np.empty((n, k))
-    X = X.astype(np.float64)
-    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // (k * X.shape[1]))):
-        own = np.repeat(np.arange(rows.start, rows.stop), k)
-        difference = X[own] - X[indices[rows].ravel()]
-        distances[rows] = row_norms(difference, squared=True).reshape(-1, k)
-    return distances
-
-
-def difference_bytes(n: int, k: int, d: int) -> int:
-    """Return the most bytes that `distances_to` needs for k neighbours."""
-    return 2 * 8 * max(min(n * k * d, _BLOCK_ENTRIES), k * d)
+        blocks = [squared_distances(view[rows], view) for view in views]
+        mean: Any = sum(blocks) / len(views)
+        mean[np.arange(len(mean)), np.arange(rows.start, rows.stop)] = np.inf
+        indices[rows], distances[rows] = nearest_columns(mean, count)
+        for v, block in enumerate(blocks):
+            by_view[v, rows] = np.take_along_axis(block, indices[rows], axis=1)
+    return indices, distances, by_view
 
 
 def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:

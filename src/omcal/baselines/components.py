@@ -9,12 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._distances import copy_bytes, squared_distances
+from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import (
     closed_form_weights,
-    difference_bytes,
-    distances_to,
-    graph_bytes,
     graph_of_rows,
     nearest_samples,
     symmetrized,
@@ -92,12 +89,12 @@ class MLAN(MultiViewBaseline):
             X = [scaled(array, "sample") for array in views.dense()]
         else:
             X = [view.array for view in views]
-        nearest, mean_distances = nearest_samples(X, self.n_neighbors)
+        nearest, mean_distances, given = nearest_samples(X, self.n_neighbors)
         neighbors = nearest[:, :-1]
         s, regularizers = closed_form_weights(mean_distances)
         # 0 where every sample's neighbours tie: then each α > 0 leaves their weights equal.
         alpha = regularizers.mean() or 1.0
-        given = np.stack([distances_to(view, neighbors) for view in X])
+        given = given[:, :, :-1]
         S = symmetrized(graph_of_rows(neighbors, s))
         rank = RankPenalty(S, c, weight=self.lambda0, tol=self.tol)
         if rank.surplus > 0:
@@ -124,12 +121,9 @@ class MLAN(MultiViewBaseline):
         return component_labels(S)
 
     def _memory_needed(self, views: Views) -> float:
-        dense = self.normalize == "sample"
-        features = 8.0 * views.n * sum(views.widths) if dense else copy_bytes(views)
-        # The graph, its Laplacian and their sums; the distances of each view along its edges.
-        edges = (3 + len(views)) * graph_bytes(views.n, self.n_neighbors)
-        differences = difference_bytes(views.n, self.n_neighbors, max(views.widths))
-        return 2.0 * features + edges + differences
+        made_dense = self.normalize == "sample" and any(view.sparse for view in views)
+        dense = 8.0 * views.n * sum(views.widths) if made_dense else 0.0
+        return super()._memory_needed(views) + 2.0 * dense
 
 
 def _spread(distances: Array, s: Array) -> Floats:
@@ -227,7 +221,7 @@ class MCGC(MultiViewBaseline):
 
 def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
     """Return the graph of one view, driven to c components; the distances only choose its start."""
-    nearest, distances = nearest_samples(X, k)
+    nearest, distances, _ = nearest_samples(X, k)
     neighbors = nearest[:, :-1]
     A = symmetrized(graph_of_rows(neighbors, closed_form_weights(distances)[0]))
     rank = RankPenalty(A, c, weight=1.0, tol=1e-11)
