@@ -78,8 +78,13 @@ def first_nearest(d: Array, slack: Array, axis: int) -> Array:
 
     d are squared distances less the squared lengths of the points, `slack` is from `tie_slack`.
     """
-    limit = d.min(axis=axis, keepdims=True) + np.expand_dims(slack, axis)
-    return np.asarray((d <= limit).argmax(axis=axis))
+    near = d <= d.min(axis=axis, keepdims=True) + np.expand_dims(slack, axis)
+    if axis == 1:
+        return np.asarray(near.argmax(axis=1))
+    # Along columns NumPy's argmax takes three times as long as the largest of falling numbers.
+    last = len(d) - 1
+    falling = np.arange(last, -1, -1, dtype=np.min_scalar_type(last))
+    return last - (falling[:, None] * near).max(axis=0).astype(np.intp)
 
 
 def tie_slack(points: Array, centres: Array) -> Array:

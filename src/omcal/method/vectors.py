@@ -175,7 +175,7 @@ class Vectors(Points):
         means = np.empty_like(centres)
 
         def work(some: slice) -> None:
-            sums = self._sums(member[some])
+            sums = self._sums(row_slice(member, some))
             np.divide(sums, np.maximum(counts[some], 1), out=means[some])
             if not counts[some].all():
                 np.copyto(means[some], centres[some], where=counts[some] == 0)
