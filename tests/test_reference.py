@@ -98,6 +98,7 @@ def test_classes(name):
         check_signature(cls.__init__, told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_fitted_attributes(name):
     """What a fit sets is described, and what is described is set."""

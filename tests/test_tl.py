@@ -173,6 +173,7 @@ def test_cells_in_none_of_the_modalities_are_counted(kinds):
     assert only.obs["omcal"].notna().all()
 
 
+@pytest.mark.slow
 def test_anndata(kinds):
     frame = pd.DataFrame(PROTEIN, index=CELLS, columns=[f"CD{j}" for j in range(10)])
     adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA, "protein": frame})
@@ -237,6 +238,7 @@ def raw_counts(seed=0, n_types=3, n_genes=1500):
     return sparse.csr_array(rng.poisson(rates).astype(np.float32)), types
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_raw_counts_in_a_layer(kinds, seed):
     counts, types = raw_counts(seed)
@@ -274,6 +276,7 @@ def test_without_a_number_of_clusters(mdata):
     assert len(mdata.obs["omcal"].cat.categories) == 3
 
 
+@pytest.mark.slow
 def test_the_model_is_kept_or_saved_on_request(mdata, tmp_path):
     omcal.tl.omcal(mdata, 3, random_state=0)
     with pytest.raises(ValueError, match=r"no model in uns\['omcal'\]; fit with keep_model=True"):
@@ -414,6 +417,7 @@ def test_muon_plots_and_weighs_beside_ours():
     assert len(mdata.uns["omcal_colors"]) == 3
 
 
+@pytest.mark.slow
 def test_several_runs_say_how_far_they_agree(mdata, tmp_path):
     omcal.tl.omcal(mdata, n_clusters=3, n_runs=4, keep_model=True, random_state=0)
     views, _ = in_order_of(mdata)

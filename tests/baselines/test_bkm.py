@@ -35,7 +35,7 @@ def weighted_error(X, p, q, s):
 def test_objective_never_rises_and_is_the_error(seed, c, weighted):
     rng = np.random.RandomState(seed)
     X = rng.rand(30, 12) if weighted else rng.randn(30, 12)
-    problem = bkm.weighted_problem(X) if weighted else bkm.plain_problem(X)
+    problem = bkm.problem_of(X, weighted)
     end = bkm.fit_blocks(problem, rng.randint(c, size=30), rng.randint(c, size=12), c)
     assert (np.diff(end.objective) <= 1e-10 * end.objective[0]).all()
     measure = weighted_error if weighted else error
@@ -46,7 +46,7 @@ def test_objective_never_rises_and_is_the_error(seed, c, weighted):
 def test_end_is_a_fixed_point(weighted):
     rng = np.random.RandomState(3)
     X = rng.rand(40, 15) + 2 * (rng.randint(3, size=40)[:, None] == rng.randint(3, size=15))
-    problem = bkm.weighted_problem(X) if weighted else bkm.plain_problem(X)
+    problem = bkm.problem_of(X, weighted)
     end = bkm.fit_blocks(problem, *bkm.start(X, 3, "aligned", rng), 3)
     measure = weighted_error if weighted else error
     assert end.converged
@@ -85,7 +85,7 @@ def test_random_start_is_worse_than_aligned():
     accuracy = {
         init: np.mean(
             [
-                clustering_accuracy(p, bkm.fit_blocks(bkm.plain_problem(X), *begin, 4).p)
+                clustering_accuracy(p, bkm.fit_blocks(bkm.problem_of(X, False), *begin, 4).p)
                 for seed in range(5)
                 for X, p, _ in [diagonal_blocks(0.2, seed)]
                 for begin in [bkm.start(X, 4, init, np.random.RandomState(seed))]
@@ -109,9 +109,10 @@ def test_sparse_sweeps_are_the_dense_ones():
     X = np.where(X > 0.4, X, 0)
     rng = np.random.RandomState(0)
     begin = rng.randint(4, size=300), rng.randint(4, size=200)
-    for problem in (bkm.plain_problem, bkm.weighted_problem):
+    for weighted in (False, True):
         dense, thin = (
-            bkm.fit_blocks(problem(data), *begin, 4) for data in (X, sparse.csr_array(X))
+            bkm.fit_blocks(bkm.problem_of(data, weighted), *begin, 4)
+            for data in (X, sparse.csr_array(X))
         )
         np.testing.assert_array_equal(dense.p, thin.p)
         np.testing.assert_allclose(dense.objective, thin.objective)

@@ -60,6 +60,7 @@ def test_objective_never_rises_and_is_that_of_the_factors():
     np.testing.assert_allclose(objective[-1], value)
 
 
+@pytest.mark.slow
 def test_no_block_can_be_improved_alone():
     X = [standardized(x) for x in random_views()]
     joined = standardized(np.hstack(X))

@@ -202,6 +202,7 @@ def test_warns_at_the_cap_and_stops_before():
     assert model.n_iter_ == len(model.objective_) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_order_of_samples_reorders_graph_and_weights():
     X, _ = on_axes(spread=0.2)

@@ -96,6 +96,7 @@ def test_filter_follows_its_formula():
         np.testing.assert_array_equal(x, same)
 
 
+@pytest.mark.slow
 def test_anchors_are_drawn_by_importance():
     rng = np.random.RandomState(0)
     importance = np.array([1.0, 2.0, 3.0])

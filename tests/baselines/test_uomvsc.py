@@ -163,6 +163,7 @@ def test_tied_embedding_at_lambda_one():
     assert np.isfinite(model.objective_).all()
 
 
+@pytest.mark.slow
 def test_options_reach_the_updates():
     X = [np.random.RandomState(seed).randn(80, 5) for seed in range(2)]
     runs = [

@@ -168,6 +168,7 @@ def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path)
         assert any(line.split()[:3] == row for line in ended.out.splitlines())
 
 
+@pytest.mark.slow
 def test_ten_runs_are_joined_and_the_result_says_so(omcal, file):
     note = "10 runs are combined (--runs 1 for one)"
     ended = omcal("cluster", file, "--clusters", 3)
@@ -282,6 +283,7 @@ def test_cluster_uses_the_named_views_in_the_given_order(omcal, file):
     assert [view["name"] for view in json.loads(ended.out)["views"]] == ["view3", "view1"]
 
 
+@pytest.mark.slow
 def test_cluster_without_classes_has_no_scores(omcal, data, tmp_path):
     path = tmp_path / "plain.npz"
     np.savez(path, **data.views)
@@ -289,6 +291,7 @@ def test_cluster_without_classes_has_no_scores(omcal, data, tmp_path):
     assert "NMI" not in omcal("cluster", path, "--clusters", 3).out
 
 
+@pytest.mark.slow
 def test_cluster_lists_only_the_largest_of_many_clusters(omcal, file):
     out = omcal("cluster", file, "--clusters", 40, "--beta", 0).out
     assert "The 30 largest clusters" in out
@@ -303,6 +306,7 @@ def test_cluster_reports_warnings_as_single_lines(omcal, file):
     assert json.loads(ended.out)["converged"] is False
 
 
+@pytest.mark.slow
 def test_cluster_shows_progress_on_a_terminal_only(omcal, file, monkeypatch):
     arguments = ("cluster", file, "--clusters", 3)
     assert omcal(*arguments).err == ""
@@ -384,6 +388,7 @@ def test_a_failed_fit_leaves_the_old_labels(omcal, file, tmp_path):
     assert out.read_text() == "old"
 
 
+@pytest.mark.slow
 def test_a_failed_write_leaves_the_old_labels_and_nothing_else(omcal, file, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "labels.csv")

@@ -172,6 +172,7 @@ def test_inspect_of_single_missing_values(omcal_command, tmp_path):
     assert counts == ("1", "0")
 
 
+@pytest.mark.slow
 def test_samples_without_a_class_are_clustered_and_not_scored(omcal_command, tmp_path):
     path, model = tmp_path / "partly.npz", tmp_path / "m.omcal"
     classes = np.array(["one", "two", "three"])[MADE.labels]
@@ -276,6 +277,7 @@ def test_predict_gives_the_labels_of_the_saved_model(omcal_command, file, tmp_pa
     assert "add --out" in omcal_command("predict", model, file).out
 
 
+@pytest.mark.slow
 def test_predict_finds_views_by_name_or_by_the_given_order(omcal_command, file, tmp_path):
     model = tmp_path / "made.omcal"
     omcal_command("cluster", file, "--clusters", 3, "--save-model", model)
@@ -311,6 +313,7 @@ def test_predict_on_a_device_that_is_not_there(omcal_command, file, tmp_path):
     assert omcal_command(*words, "--device", "cpu").code == 0
 
 
+@pytest.mark.slow
 def test_predict_refuses(omcal_command, file, tmp_path):
     model = tmp_path / "made.omcal"
     omcal_command("cluster", file, "--clusters", 3, "--save-model", model)

@@ -15,6 +15,7 @@ def file(tmp_path):
     return tmp_path / "data.npz"
 
 
+@pytest.mark.slow
 def test_clusters_may_be_left_out(omcal, file):
     ended = omcal("cluster", file, "--runs", "1")
     assert ended.code == 0

@@ -95,6 +95,7 @@ def test_bad_scales(omcal, h5ad, said, message):
     assert ended.code == 2 and message in ended.err
 
 
+@pytest.mark.slow
 def test_the_command_in_a_report_repeats_the_scales(omcal, h5ad, tmp_path):
     report = tmp_path / "report.html"
     omcal("cluster", h5ad, "-c", 3, "--scale", "auto,protein=sample", "--report", report)

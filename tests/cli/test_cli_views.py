@@ -39,6 +39,7 @@ def test_explain_prints_a_table_and_warnings(omcal, file):
     assert "Warning: view 'view1' alone gives the same result" in ended.out
 
 
+@pytest.mark.slow
 def test_explain_draws(omcal, file, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     picture = tmp_path / "views.png"

@@ -93,6 +93,7 @@ def test_completion(tmp_path):
 # Options
 
 
+@pytest.mark.slow
 def test_short_options(omcal, file, tmp_path):
     out = tmp_path / "labels.csv"
     words = ("-c", 3, "-o", out, "-s", 4, "-v", "view1,view2", "-l", "y", "-m", "OMCAL", "-j")
@@ -235,6 +236,7 @@ def test_the_method_of_cluster_is_the_one_of_that_name(omcal, file):
     assert result["cluster_sizes"] == np.bincount(expected.labels_).tolist()
 
 
+@pytest.mark.slow
 def test_consensus_is_the_runs_joined(omcal, file):
     by_name, by_runs = (
         json.loads(omcal("cluster", file, "-c", 3, *more, "--json").out)

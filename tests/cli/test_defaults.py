@@ -22,6 +22,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [(), ("--seed", 3), ("--runs", 1), ("--runs", 4), ("--weighting", "uniform")]
 )
@@ -38,6 +39,7 @@ def test_explain_speaks_of_the_clusters_of_cluster(omcal, file, options):
     assert clustered["notes"] == explained["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the runs differ")
 def test_the_joined_runs_of_compare_are_those_of_cluster(omcal, file):
     found = json.loads(omcal("cluster", file, "-c", 5, "--json").out)

@@ -39,6 +39,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [("-k", 3), ("--n-clusters", 3), ("--n-clusters=3",)])
 def test_names_of_python_are_options(omcal, file, number):
     ours = ("-c", 3, "--anchors", 12, "--neighbors", 4, "--seed", 2, "--runs", 2)
@@ -54,6 +55,7 @@ def test_names_of_python_are_options(omcal, file, number):
         assert results[0] == results[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

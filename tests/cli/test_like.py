@@ -3,11 +3,13 @@
 import csv
 
 import numpy as np
+import pytest
 
 from omcal import OMCAL
 from omcal.datasets import make_multiview
 
 
+@pytest.mark.slow
 def test_numbers_and_names_are_kept(omcal, tmp_path):
     data = make_multiview(240, n_clusters=3, noise=0.4, random_state=0)
     old, out, model = (tmp_path / name for name in ("old.omcal", "labels.csv", "new.omcal"))

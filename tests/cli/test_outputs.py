@@ -151,6 +151,7 @@ def test_a_full_disk_for_the_model_costs_the_model_alone(tmp_path, file, omcal_c
     assert len(read_labels(tmp_path / "labels.csv").labels) == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_closed_output_is_no_failure(tmp_path, file, monkeypatch, as_json):
     def ended_with(stdout, stderr):
@@ -176,6 +177,7 @@ def test_closed_output_is_no_failure(tmp_path, file, monkeypatch, as_json):
     assert "No space left" in said.getvalue()
 
 
+@pytest.mark.slow
 def test_output_that_knows_ascii_only(tmp_path, monkeypatch):
     path = tmp_path / "daten.npz"
     np.savez(path, **{"größe": MADE.views["view1"], "日本": MADE.views["view2"]}, y=MADE.labels)

@@ -73,6 +73,7 @@ def image_and_text(tmp_path):
 # two tables joined by id
 
 
+@pytest.mark.slow
 def test_two_tables_joined_by_id(omcal, tmp_path, image_and_text):
     out, model = tmp_path / "labels.csv", tmp_path / "m.omcal"
     inspected = omcal("inspect", *image_and_text)
@@ -105,6 +106,7 @@ def test_numeric_ids_and_a_common_folder(omcal, tmp_path):
     assert [(v["name"], v["n_features"]) for v in result["views"]] == [("image", 8), ("text", 8)]
 
 
+@pytest.mark.slow
 def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, image_and_text):
     out = tmp_path / "labels.csv"
     ended = omcal("cluster", *image_and_text, "-c", 3, "--join", "inner", "--out", out, "--json")
@@ -142,6 +144,7 @@ def test_methods_compared_on_joined_tables(omcal, tmp_path, image_and_text):
     assert "tabular" in (tmp_path / "t.tex").read_text()
 
 
+@pytest.mark.slow
 def test_the_report_names_the_samples(omcal, tmp_path, image_and_text):
     report = tmp_path / "report.html"
     assert omcal("cluster", *image_and_text, "-c", 3, "--report", report).code == 0
@@ -191,6 +194,7 @@ def test_nothing_is_turned_unless_it_is_asked_for(omcal, tmp_path):
 # ids and labels
 
 
+@pytest.mark.slow
 def test_ids_and_row_numbers_are_no_features(omcal, tmp_path):
     table = write_table(tmp_path / "d.csv", IMAGE, range(N), np.arange(N), "row_number")
     result = json.loads(omcal("cluster", table, "-c", 3, "--json").out)
@@ -200,6 +204,7 @@ def test_ids_and_row_numbers_are_no_features(omcal, tmp_path):
     assert result["views"][0]["n_features"] == 9
 
 
+@pytest.mark.slow
 def test_labels_in_a_file_of_their_own(omcal, tmp_path, image_and_text):
     truth = tmp_path / "truth.csv"
     kinds = np.array(["cat", "dog", "cow"])[MADE.labels]
@@ -221,6 +226,7 @@ def test_labels_in_a_file_of_their_own(omcal, tmp_path, image_and_text):
     assert is_one_error_line(ended) and "237 ids are in both files, 0 only in" in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".xlsx", ".parquet"])
 def test_the_ending_says_what_is_written(omcal, tmp_path, image_and_text, ending):
     pytest.importorskip({".xlsx": "openpyxl", ".parquet": "pyarrow"}.get(ending, "numpy"))
@@ -255,6 +261,7 @@ def test_an_ending_that_says_nothing_is_refused_before_the_fit(omcal, tmp_path, 
         assert is_one_error_line(ended) and f"ends in '{ending}'" in ended.err
 
 
+@pytest.mark.slow
 def test_a_workbook(omcal, tmp_path):
     openpyxl = pytest.importorskip("openpyxl", reason="the extra io is not installed")
     book = openpyxl.Workbook()
@@ -319,6 +326,7 @@ def test_cells_of_two_modalities_of_which_some_lack_one(omcal, tmp_path):
     check_cells(omcal, tmp_path)
 
 
+@pytest.mark.slow
 def test_cells_in_a_file_written_by_hand(omcal, tmp_path):
     h5py = pytest.importorskip("h5py", reason="the extra io is not installed")
     with h5py.File(tmp_path / "cells.h5mu", "w") as file:
@@ -364,6 +372,7 @@ def test_frames_in_another_order():
     assert ari(MADE.labels, clusters[IDS]) >= 0.95
 
 
+@pytest.mark.slow
 def test_converted_data_keep_their_ids(omcal, tmp_path, image_and_text):
     joined = tmp_path / "joined.npz"
     assert omcal("convert", *image_and_text, joined, "--quiet").code == 0

@@ -29,6 +29,7 @@ def week(request, tmp_path):
     return tmp_path, model
 
 
+@pytest.mark.slow
 def test_labels_model_and_report_of_an_update(omcal, week):
     folder, model = week
     out, page = folder / "labels.csv", folder / "report.html"
@@ -46,6 +47,7 @@ def test_labels_model_and_report_of_an_update(omcal, week):
     assert "samples of an update" in text and "nothing has moved (false alarms: 1%)" in text
 
 
+@pytest.mark.slow
 def test_drift_is_said_and_the_model_may_go_elsewhere(omcal, week):
     folder, _ = week
     np.savez(folder / "new.npz", **part(300, 600, shift=3.0))
@@ -68,6 +70,7 @@ def test_all_views_are_needed(omcal, week):
     assert done.code == 2 and "an update needs all" in done.err
 
 
+@pytest.mark.slow
 def test_certainty_and_second_choice_are_columns(omcal, week):
     folder, _ = week
     for command in (

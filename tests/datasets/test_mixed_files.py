@@ -86,6 +86,7 @@ def as_written(frame, folder):
     return found, frames
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(mixed_tables())
 def test_every_format_gives_the_same_views(frame):

@@ -119,6 +119,7 @@ def test_h5mu_sparse_view_keeps_the_mask(tmp_path, counts):
     assert describe(path)["views"][0]["n_missing_rows"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("ignore")  # zarr warns of strings, which others may not read
 def test_zarr_folders_hold_the_same(tmp_path, counts, rng, zarr_format):

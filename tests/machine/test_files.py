@@ -16,6 +16,7 @@ from omcal.machine.files import open_regular, replacing, require_replaceable, wr
 from small_disk import small_disk
 
 
+@pytest.mark.slow
 def test_threads_that_write_one_file_and_readers_of_it(tmp_path):
     path = tmp_path / "file"
     contents = [bytes([65 + i]) * 20_000 for i in range(6)]

@@ -478,6 +478,7 @@ def test_rows_of_a_sample_are_different_ones_in_their_order(n, size):
     assert size == n or not np.array_equal(draw_rows(n, size, state), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "size"), [(40, 10), (600, 9)])  # by either of NumPy's ways
 def test_each_row_is_as_likely_as_any_other(n, size):
     state, times = np.random.RandomState(0), 4000

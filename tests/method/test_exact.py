@@ -111,6 +111,7 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
     np.testing.assert_array_equal(assignment.labels[clear], labels[clear])
 
 
+@pytest.mark.slow
 @long_rows
 @exhaustive
 @given(problems())

@@ -452,6 +452,7 @@ def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):
         assert_array_equal(dense(theirs), dense(alone))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [SAMPLE_PER_ANCHOR * 20 + 1, 6000])
 def test_joined_runs_in_a_span(n, monkeypatch):
     """Just above the limit and beyond it: as good as runs that work with all features."""

@@ -113,6 +113,7 @@ def test_it_is_for_many_anchors_and_a_nuclear_norm():
     assert not subspace_pays(1000, Problem(0.0, 0.1, "fixed", np.ones(1), 9, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.6, 1.5])
 def test_joined_runs_are_the_same(monkeypatch, noise):
     views = make_multiview(240, n_clusters=6, noise=noise, random_state=0).views

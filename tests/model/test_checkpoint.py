@@ -98,6 +98,7 @@ def test_a_checkpoint_of_another_fit(tmp_path, monkeypatch):
         clone(model).fit(views)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     views = overlapping()
     path = tmp_path / "fit.checkpoint"
@@ -214,6 +215,7 @@ def test_a_crafted_checkpoint_is_one_clean_error(kept, tmp_path, craft):
     assert len(str(info.value)) < 1000
 
 
+@pytest.mark.slow
 def test_mutated_checkpoints_are_refused(kept, tmp_path):
     """Whatever byte is changed, one clean error: the checksums notice all that matter."""
     content, model, views = kept

@@ -52,6 +52,7 @@ def test_attributes(model):
     assert_array_equal(model.estimator_.labels_, model.runs_[int(np.argmax(similar))].labels)
 
 
+@pytest.mark.slow
 def test_the_joined_graph_is_clustered_by_algorithm_1(model):
     """The same solver on the same graph: the plain oracle comes to the same objective."""
     runs = [next(rule.blocks(read_views(OMCAL(), DATA.views))) for rule in model._rule.runs]
@@ -78,6 +79,7 @@ def test_predict_and_transform(model):
     assert_array_equal(model.predict(some), model.labels_[:7])
 
 
+@pytest.mark.slow
 def test_same_result_for_the_same_seed_and_any_number_of_jobs(model):
     again = clone(model).fit(DATA.views)
     assert_array_equal(again.labels_, model.labels_)
@@ -127,6 +129,7 @@ def test_less_dependent_on_the_seed():
     assert mean_ari(joined) > mean_ari(single)
 
 
+@pytest.mark.slow
 def test_in_files_as_in_memory(model, tmp_path):
     found = clone(model).fit(mapped(tmp_path, ARRAYS))
     expected = clone(model).fit(ARRAYS)
@@ -134,6 +137,7 @@ def test_in_files_as_in_memory(model, tmp_path):
     assert_array_equal(found.predict(mapped(tmp_path, ARRAYS)), expected.labels_)
 
 
+@pytest.mark.slow
 def test_samples_of_the_runs_in_files_as_in_memory(tmp_path):
     """Each run has anchors of rows of its own, of which the files are read once."""
     views = overlapping(3000, widths=(6, 4))
@@ -175,6 +179,7 @@ def test_in_a_span_in_files_as_in_memory(in_span, tmp_path):
     assert_array_equal(threads.labels_, expected.labels_)
 
 
+@pytest.mark.slow
 def test_in_a_span_with_graphs_one_after_another(in_span, monkeypatch):
     """Where those of all runs are too large together, two are made at a time, and one again."""
     views, expected = in_span
@@ -240,6 +245,7 @@ def test_in_a_span_on_a_device_as_in_memory(torch, in_span, n_bytes, monkeypatch
     assert np.mean(found.predict(tensors).numpy() != expected.predict(views)) <= most
 
 
+@pytest.mark.slow
 def test_in_a_span_with_samples_that_are_absent(in_span, tmp_path):
     views = [view.copy() for view in in_span[0]]
     views[0][::5] = np.nan
@@ -299,6 +305,7 @@ def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch, caplog):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_explanation_report_and_estimate(model, tmp_path):
     assert len(model.explain_views(n_resamples=0).views) == 3
     text = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
@@ -310,6 +317,7 @@ def test_explanation_report_and_estimate(model, tmp_path):
     assert ten.seconds > 5 * one.seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [1 << 25, 1])  # bytes: all are kept, or one is made again
 def test_the_graphs_are_those_of_the_run_that_is_kept(together, monkeypatch):
     monkeypatch.setattr("omcal.places.memory.TOGETHER", together)
@@ -481,6 +489,7 @@ def test_an_error_in_one_thread_ends_the_others(monkeypatch):
     assert threading.active_count() == before
 
 
+@pytest.mark.slow
 def test_runs_with_many_anchors_are_solved_in_threads_with_the_same_result(monkeypatch):
     """By default one per core, each with one thread of BLAS."""
     monkeypatch.setenv("OMP_NUM_THREADS", "2")

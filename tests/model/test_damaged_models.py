@@ -381,6 +381,7 @@ def outcome(path):
     return True
 
 
+@pytest.mark.slow
 def test_mutated_files_are_refused_or_work(saved, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "model.omcal"

@@ -254,6 +254,7 @@ def test_a_file_keeps_the_doubts(member, rng, tmp_path, joined):
 # A view that is the same for all samples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", WEIGHTINGS, ids=str)
 @pytest.mark.parametrize("scale", ["auto", "feature", "sample", "view", None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -35,6 +35,7 @@ def test_the_bound_of_chance_holds(seed, p, n, n_new):
         assert (found <= rate).mean() <= rate + 4 * np.sqrt(rate / 4000)
 
 
+@pytest.mark.slow
 def test_samples_of_the_same_kind_raise_no_alarm():
     n_alarms = 0
     for seed in range(12):

@@ -161,6 +161,7 @@ def test_a_constant_view_is_not_said_to_be_ignored():
     assert explanation.views[-1].weight == 0 and not said(explanation, "'dead' is ignored")
 
 
+@pytest.mark.slow
 def test_joined_runs_are_compared_with_their_result():
     """Not with the run whose graphs are looked at."""
     rng = np.random.RandomState(0)
@@ -271,6 +272,7 @@ def test_a_refit_ends_at_a_minimum():
     assert ari(found.labels, again.labels) > 0.98
 
 
+@pytest.mark.slow
 def test_refits_of_many_clusters_are_bounded(monkeypatch):
     calls = []
 

@@ -87,6 +87,7 @@ NOISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize("stream", [False, True])
@@ -111,6 +112,7 @@ def test_joined_runs_do_not_grow():
         Consensus(OMCAL(4, grow=True)).fit(DATA.views)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_a_model_that_is_saved_between_updates_grows_as_one_that_is_not(kind, tmp_path):
     """Strangers of several updates, each of them too few for a group, are in the file."""

@@ -55,6 +55,7 @@ def test_false_alarms_are_as_many_as_stated(fitted, tmp_path):
     assert_array_equal(again.predict(new, outliers=-1), labels)
 
 
+@pytest.mark.slow
 def test_strangers_are_told_from_digits():
     views = list(load_digits_views().views.values())
     found = []

@@ -64,6 +64,7 @@ def test_labels_and_labels_by_id():
         assert_array_equal(OMCAL(5, random_state=0).fit(frames, like=like).labels_, again.labels_)
 
 
+@pytest.mark.slow
 def test_names_stay_with_their_clusters(tmp_path):
     old = OMCAL(4, random_state=0).fit(VIEWS)
     assert old.cluster_names_ == ["0", "1", "2", "3"]
@@ -160,6 +161,7 @@ def test_refused_labels():
         match_labels([0], [0.5])
 
 
+@pytest.mark.slow
 def test_names_are_shown_in_a_report(tmp_path):
     data = make_multiview(120, n_clusters=3, random_state=0)
     model = OMCAL(3, random_state=0).fit(data.views)

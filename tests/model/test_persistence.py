@@ -256,6 +256,7 @@ def test_a_large_model_is_saved_and_loaded(tmp_path, monkeypatch, limit):
     assert_array_equal(load(tmp_path / "large.omcal").labels_, model.labels_)
 
 
+@pytest.mark.slow
 def test_damage_to_the_end_of_a_large_model_is_found(tmp_path, monkeypatch):
     path = tmp_path / "large.omcal"
     large_files_begin_at(100, monkeypatch)

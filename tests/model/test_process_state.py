@@ -146,6 +146,7 @@ def check_interrupted_fits(ctrl_c):
     assert interrupted > 5
 
 
+@pytest.mark.slow
 def test_interrupted_fits_leave_no_trace(ctrl_c):
     check_interrupted_fits(ctrl_c)
 

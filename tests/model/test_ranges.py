@@ -28,6 +28,7 @@ def model(**settings):
 # Parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("narrow", [np.uint8, np.int8, np.int16, np.uint16])
 @pytest.mark.parametrize("anchors", ["kmeans", "kmeans-full"])
 def test_narrow_integers_of_numpy_are_integers(narrow, anchors, tmp_path):

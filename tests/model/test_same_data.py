@@ -45,12 +45,14 @@ def forms(X, seed):
 KINDS = ["one-hot", "two one-hot", "binary", "counts", "plain", "far"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 4])
 def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
     check_forms(kind, seed, most_in_float32=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 6, 8])
 def test_wide_rows_in_any_form_give_the_same_labels(seed):
     """Anchors are found in a few directions, which must not depend on the order of the columns."""

@@ -81,6 +81,7 @@ def test_pipeline(blobs):
     assert pipeline.get_feature_names_out().tolist() == columns
 
 
+@pytest.mark.slow
 def test_grid_search(blobs):
     X, y = blobs
     search = GridSearchCV(
@@ -212,6 +213,7 @@ def test_given_anchors_and_init_make_the_fit_deterministic(blobs):
     np.testing.assert_array_equal(fits[0].labels_, fits[1].labels_)
 
 
+@pytest.mark.slow
 def test_the_best_of_several_starts_is_kept(monkeypatch):
     ends, plain = [], base.solve
 
@@ -250,6 +252,7 @@ def test_ocal_refuses_several_views(blobs):
 # Labels, predict and transform agree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", ["adaptive", "agreement", "uniform", [0.2, 0.8]])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_predict_gives_the_training_labels_once_converged(weighting, dtype):
@@ -266,6 +269,7 @@ def test_predict_gives_the_training_labels_once_converged(weighting, dtype):
     assert np.mean(F.argmax(axis=1)[decided] == fitted.labels_[decided]) >= 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 @pytest.mark.parametrize("gamma", [1e-5, 0.1, 1.0])
 def test_predict_gives_the_training_labels_of_synthetic_data(blobs, scale, gamma):

@@ -30,6 +30,7 @@ def streamed(model, batches):
     return model
 
 
+@pytest.mark.slow
 def test_a_stream_finds_the_clusters_of_a_fit_and_keeps_their_numbers():
     model, before = OMCAL(4, random_state=0), None
     for start in range(0, 1500, 100):
@@ -43,6 +44,7 @@ def test_a_stream_finds_the_clusters_of_a_fit_and_keeps_their_numbers():
     assert ari(DATA.labels, labels) > ari(DATA.labels, of_all) - 0.03
 
 
+@pytest.mark.slow
 def test_clusters_that_come_one_after_another_are_all_found():
     order = np.argsort(DATA.labels, kind="stable")
     views = {name: view[order] for name, view in DATA.views.items()}
@@ -110,6 +112,7 @@ def test_a_reservoir_holds_rows_of_the_stream_in_line(sizes, seed, is_sparse):
         assert_array_equal(kept.views[0].present, a % 3 > 0)
 
 
+@pytest.mark.slow
 def test_a_reservoir_is_uniform_or_forgets():
     def ages(half_life):
         found = []
@@ -167,6 +170,7 @@ def test_missing_cells_and_absent_samples():
     assert np.isfinite(model._reservoir.views[0].array).all()
 
 
+@pytest.mark.slow
 def test_a_loaded_model_goes_on_without_data(tmp_path):
     for given_model in (OMCAL(4, random_state=0), Consensus(OMCAL(4), n_runs=3, random_state=0)):
         model = clone(given_model).fit(rows(0, 500))

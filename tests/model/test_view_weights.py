@@ -20,6 +20,7 @@ def weights(views, weighting):
     ).fit(views)
 
 
+@pytest.mark.slow
 def test_copies_share_the_weight_of_one():
     a, b, c = DATA
     alone, copied = weights([a, b, c], "distinct"), weights([a, a, a, b, c], "distinct")
@@ -29,6 +30,7 @@ def test_copies_share_the_weight_of_one():
     np.testing.assert_array_equal(copied.labels_, alone.labels_)
 
 
+@pytest.mark.slow
 def test_copies_count_each_with_the_other_weights():
     a, b, c = DATA
     for weighting in ("agreement", "uniform"):
@@ -38,6 +40,7 @@ def test_copies_count_each_with_the_other_weights():
         assert three[:3].sum() > 1.4 * one[0], weighting
 
 
+@pytest.mark.slow
 def test_near_copies_share_nearly_one():
     """The less two views are alike, the more weight they have together."""
     a, b, c = DATA

@@ -64,6 +64,7 @@ def test_files_give_the_result_of_memory(tmp_path, scale, memory_limit, dtype):
     assert_same_fit(in_memory, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.filterwarnings(
     "ignore:view .* contradicts"
@@ -79,6 +80,7 @@ def test_every_kind_of_anchors(tmp_path, anchors):
     assert_same_fit(OMCAL(**settings).fit(mapped(tmp_path, views)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_stores_of_other_libraries(tmp_path):
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
@@ -92,6 +94,7 @@ def test_stores_of_other_libraries(tmp_path):
         np.testing.assert_array_equal(found.predict([stored, B]), expected.predict([A, B]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_one_parquet_table_with_views(tmp_path):
     pd = pytest.importorskip("pandas")
@@ -111,6 +114,7 @@ def test_one_parquet_table_with_views(tmp_path):
     np.testing.assert_array_equal(found.predict(swapped), found.predict(table))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("split", [[slice(0, 6), slice(6, 10)], [[0, 2, 4], [9, 1]]])
 def test_one_file_with_views(tmp_path, split):

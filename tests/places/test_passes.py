@@ -122,6 +122,7 @@ def test_every_pass_is_the_plain_one(way):
     compare()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [way for way in WAYS if way.values != ("Numba",)])
 @pytest.mark.parametrize(("V", "c"), [(4, 10), (5, 10), (3, 12), (3, 16), (6, 7), (7, 5), (8, 10)])
 def test_views_that_do_not_fill_a_round(way, V, c):

@@ -115,6 +115,7 @@ def test_sample_similarity_needs_a_matrix():
         plots.sample_similarity([1.0, 2.0])
 
 
+@pytest.mark.slow
 def test_overview_has_the_four_panels_and_leaves_pyplot_alone(tmp_path):
     figure = plots.overview([3.0, 2.0], [0.6, 0.4], ["a", "b"], np.eye(4), np.eye(4), [2])
     titles = [panel.get_title() for panel in figure.axes]

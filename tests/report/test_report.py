@@ -177,6 +177,7 @@ def test_a_noise_view_is_told_from_a_useful_one(found):
     assert views["noise1"].without > 0.8
 
 
+@pytest.mark.slow
 def test_the_warnings_about_views_are_on_the_page(tmp_path):
     data = make_data()
     twins = {"first": data.views["view1"], "second": data.views["view1"].copy()}
@@ -235,6 +236,7 @@ def test_the_summary_begins_with_trust_and_doubt(tmp_path):
             assert said.lower().endswith(f"{doubt.advice}.".lower())
 
 
+@pytest.mark.slow
 def test_classes_that_the_clusters_do_not_show_are_a_doubt(model, data, tmp_path):
     other = np.arange(240) % 8
     text = model.report(tmp_path / "r.html", y=other).read_text(encoding="utf-8")
@@ -244,6 +246,7 @@ def test_classes_that_the_clusters_do_not_show_are_a_doubt(model, data, tmp_path
     assert any(f"Only {accuracy:.1%} of the samples" in item for item in doubted)
 
 
+@pytest.mark.slow
 def test_nothing_to_doubt_is_said(tmp_path):
     data = make_multiview(300, n_clusters=3, n_views=3, noise=0.9, random_state=0)
     model = OMCAL(3, n_anchors=15, random_state=0).fit(data.views)
@@ -298,6 +301,7 @@ def test_the_snippet_lists_only_what_differs(model, data, tmp_path):
     assert again["model"].get_params() == model.get_params()
 
 
+@pytest.mark.slow
 def test_the_map_can_be_coloured_by_columns(model, data, tmp_path):
     columns = {"age": np.linspace(20, 80, 240), "site": np.array(["x", "y", "z"] * 80)}
     columns["age"][7] = np.nan
@@ -311,6 +315,7 @@ def test_the_map_can_be_coloured_by_columns(model, data, tmp_path):
     assert_array_equal(found["arrays"][site["array"]], np.arange(240) % 3)
 
 
+@pytest.mark.slow
 def test_nearest_samples_are_near(model, data, tmp_path):
     text = model.report(tmp_path / "r.html", data.views).read_text(encoding="utf-8")
     found = payload_of(text)
@@ -578,6 +583,7 @@ def test_the_map_does_not_know_the_clusters(data, model):
     assert np.array_equal(model_layout(model, data.views), model_layout(other, data.views))
 
 
+@pytest.mark.slow
 def test_the_map_of_digits_is_trustworthy():
     X = load_digits().data[:600]
     model = OMCAL(10, random_state=0).fit(X)
@@ -611,6 +617,7 @@ def test_the_layout_of_few(n):
     assert sample_layout(np.ones((n, 3)), np.random.RandomState(0)).shape == (n, 2)
 
 
+@pytest.mark.slow
 def test_names_of_clusters_are_everywhere(data, tmp_path):
     model = fit(data)
     model.cluster_names_ = [f"<{c}>" for c in range(model.n_clusters_)]
@@ -621,6 +628,7 @@ def test_names_of_clusters_are_everywhere(data, tmp_path):
     assert all(f"<span>{escape(title)}</span>" in legend for title in titles)
 
 
+@pytest.mark.slow
 def test_the_least_typical_samples_are_listed(data, tmp_path):
     """They are those with the lowest scores of `score_samples`."""
     model = fit(data)
@@ -686,6 +694,7 @@ def test_what_cluster_refuses(file, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
     results = []
     for labels in (data.labels, np.zeros(240, dtype=int)):

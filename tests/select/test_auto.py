@@ -21,6 +21,7 @@ def data():
     return make_multiview(160, n_clusters=4, noise=0.3, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -45,6 +46,7 @@ def test_auto_finds_the_number(model, data, tmp_path):
     assert len(fitted.get_feature_names_out()) == 4
 
 
+@pytest.mark.slow
 def test_auto_in_a_pipeline(data):
     X = np.hstack(list(data.views.values()))
     pipeline = make_pipeline(StandardScaler(), OMCAL(random_state=0))
@@ -53,6 +55,7 @@ def test_auto_in_a_pipeline(data):
     assert ari(data.labels, labels) == 1
 
 
+@pytest.mark.slow
 def test_auto_is_said_aloud(data, caplog):
     with caplog.at_level(logging.INFO, logger="omcal"):
         OMCAL("auto", random_state=0).fit(data.views)
@@ -74,6 +77,7 @@ def test_no_estimate_without_a_number():
         OMCAL("auto").estimate(1000, [10])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:view .view1. lacks:UserWarning")
 def test_auto_with_missing_cells_and_absent_samples(data):
     views = {name: view.copy() for name, view in data.views.items()}
@@ -83,6 +87,7 @@ def test_auto_with_missing_cells_and_absent_samples(data):
     assert OMCAL("auto", random_state=0).fit(views).n_clusters_ == 4
 
 
+@pytest.mark.slow
 def test_warm_start_keeps_the_number(data):
     model = OMCAL("auto", random_state=0, warm_start=True).fit(data.views)
     chosen = model.selection_

@@ -121,6 +121,7 @@ def test_far_numbers_are_not_tried_where_the_score_has_fallen():
     assert found.candidates[-1] < 100
 
 
+@pytest.mark.slow
 def test_progress_estimates_the_time(capsys):
     n_clusters(separated(3).views, [2, 3, 8], n_runs=2, progress=print)
     lines = capsys.readouterr().out.splitlines()
@@ -132,6 +133,7 @@ def test_counts_over_a_wide_range():
     assert n_clusters(separated(5).views, range(2, 21)).suggestion == 5
 
 
+@pytest.mark.slow
 def test_counts_in_one_view():
     X = separated(4).views["view1"]
     assert n_clusters(X, range(2, 9)).suggestion == 4
@@ -162,6 +164,7 @@ def test_says_so_where_the_largest_is_best():
     assert "try larger ones" in found.sentence()
 
 
+@pytest.mark.slow
 def test_curves_belong_to_the_candidates():
     found = n_clusters(separated(4).views, [6, 2, 4, 3])
     assert found.candidates == (2, 3, 4, 6)
@@ -243,6 +246,7 @@ def test_the_same_every_time():
     assert n_clusters(views, range(2, 6)) == n_clusters(views, range(2, 6))
 
 
+@pytest.mark.slow
 def test_uses_a_sample_of_many():
     found = n_clusters(separated(3).views, range(2, 6), max_samples=200)
     assert (found.suggestion, found.n_samples) == (3, 200)
@@ -257,6 +261,7 @@ def test_sparse_and_missing():
     assert n_clusters(views, range(2, 6)).suggestion == 3
 
 
+@pytest.mark.slow
 def test_plot():
     matplotlib = pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     matplotlib.use("Agg")
@@ -285,6 +290,7 @@ def test_refuses(arguments, message):
         n_clusters(separated(3).views, **arguments)
 
 
+@pytest.mark.slow
 def test_settings_are_tried_on_samples_that_some_views_lack():
     data = separated(4, 300)
     rng = np.random.RandomState(0)
@@ -352,12 +358,14 @@ def customers(groups):
     )
 
 
+@pytest.mark.slow
 def test_levels_of_categories_are_no_clusters():
     """Five cities and three memberships are 15 atoms, and three groups."""
     table = customers(np.arange(420) % 3)
     assert n_clusters(table, [2, 3, 4, 9, 12, 15, 17]).suggestion == 3
 
 
+@pytest.mark.slow
 def test_confidence_is_the_lead_over_the_instability():
     found = n_clusters(separated(4).views, [2, 3, 4, 5, 6, 8], n_runs=2)
     score = dict(zip(found.candidates, found.score, strict=True))
@@ -368,6 +376,7 @@ def test_confidence_is_the_lead_over_the_instability():
     assert found.confidence == pytest.approx(odds / (1 + odds))
 
 
+@pytest.mark.slow
 def test_the_result_is_a_table():
     found = n_clusters(separated(4).views, [2, 3, 4, 6], n_runs=2)
     assert found._repr_html_().count("<tr>") == 5
@@ -377,6 +386,7 @@ def test_the_result_is_a_table():
     assert frame["score"].tolist() == list(found.score)
 
 
+@pytest.mark.slow
 def test_runs_that_agree_beyond_chance_are_structure():
     """Blurred clusters hardly separate neighbours, but runs find them, unlike in the null."""
     data = make_multiview(500, n_clusters=10, noise=1.9, random_state=0)

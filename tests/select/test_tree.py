@@ -122,6 +122,7 @@ def test_the_page_has_all_levels_and_escapes_names(tree, tmp_path):
         tree.write(tmp_path / "other.html", ids=range(239))
 
 
+@pytest.mark.slow
 def test_a_tree_is_a_section_of_a_report(tree, data, tmp_path):
     model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
     text = model.report(tmp_path / "report.html", tree=tree).read_text(encoding="utf-8")

@@ -95,6 +95,7 @@ def test_a_dok_array_is_not_taken_for_a_mapping():
     assert model.n_features_per_view_ == [6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_memory_layout_does_not_matter(scale, dtype):
@@ -239,6 +240,7 @@ def test_no_copy_of_the_data_is_made(scale):
     assert extra_memory(model.predict, X) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_million_sparse_features():
     # 1000 documents of two subjects with words of their own; 8 GB as a dense array.

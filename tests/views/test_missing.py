@@ -71,6 +71,7 @@ def test_every_scaling_and_a_single_cell(scale, rows):
     assert_array_equal(fitted([X, B], **how).labels_, fitted([middle, B], **how).labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_storage_does_not_matter(tmp_path, dtype):
     holed, other = HOLED.astype(dtype), B.astype(dtype)
@@ -105,6 +106,7 @@ def test_data_frames_with_gaps():
     assert_array_equal(fitted([frame, B]).labels_, fitted([HOLED, B]).labels_)
 
 
+@pytest.mark.slow
 def test_dask():
     da = pytest.importorskip("dask.array")
     pytest.importorskip("distributed")
@@ -146,6 +148,7 @@ def test_the_middles_are_in_the_file_of_a_model(tmp_path):
     assert_array_equal(loaded.predict([HOLED, B]), model.predict([HOLED, B]))
 
 
+@pytest.mark.slow
 def test_joined_runs_selection_and_explanation():
     joined = Consensus(OMCAL(3, n_anchors=12), n_runs=3, random_state=0).fit([HOLED, B])
     assert joined.n_missing_ == [int(HOLES.sum()), 0]
@@ -187,6 +190,7 @@ def test_counts_add_up_and_wide_whole_numbers_stay_whole():
     assert np.isnan(Fill.of_means(np.zeros(3)).apply(np.full((2, 3), np.nan))).all()
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(3, 60),
     width=st.integers(1, 30),
@@ -303,6 +307,7 @@ def test_what_is_missing_with_the_clusters_is_told():
     assert "'0' in view 'X'" in str(doubt) and "below 0.5 %" in str(doubt)
 
 
+@pytest.mark.slow
 def test_what_is_missing_with_the_clusters_is_told_in_dask():
     da = pytest.importorskip("dask.array")
     pytest.importorskip("distributed")
