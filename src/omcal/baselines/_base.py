@@ -34,7 +34,9 @@ from omcal.views.view import Views
 _PARAMETERS = {
     "max_iter": "Most iterations.",
     "n_init": "k-means runs, of which the one with the least inertia is kept.",
-    "n_neighbors": "Neighbours per sample in every graph; reduced to n - 2 where there are fewer.",
+    "n_neighbors": "Neighbours per sample in every graph; reduced to n - 2 where there are fewer. "
+    "A sample is kept out of its own neighbours by its index; public codes drop the first of the "
+    "sorted distances, which where samples are equal may be that of another.",
     "tol": "Stop where the objective changes by at most this fraction; 0 runs all iterations.",
 }
 # Name, parameter that a method with this attribute has, type, text.

@@ -42,9 +42,6 @@ class AMGL(MultiViewBaseline):
     n_clusters eigenvectors are computed. k-means has scikit-learn's start, which is better than
     the plain k-means++ of the authors: on Coil ACC 1.00 instead of 0.80 to 0.94.
 
-    A sample is kept out of its own neighbours by its index; public codes drop the first of the
-    sorted distances, which where samples are equal may be that of another.
-
     References
     ----------
     F. Nie, J. Li, X. Li. Parameter-free auto-weighted multiple graph learning: a framework for

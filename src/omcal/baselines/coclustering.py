@@ -14,6 +14,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import column_sums, inverse_root, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
 from omcal.machine.arrays import Array
+from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
 
 
@@ -30,7 +31,9 @@ class Blocks(NamedTuple):
 class CoClustering(Baseline):
     """Base class of methods that sweep over the clusters of samples and of features."""
 
-    max_iter: int = 100
+    max_iter: int = parameter(
+        default=100, help="Most sweeps over the blocks and the clusters of samples and of features."
+    )
 
     def _publish(self, solution: Blocks) -> Array:
         """Set the fitted attributes; return the labels of the samples."""
@@ -62,8 +65,6 @@ class BKM(CoClustering):
     weighted : bool, default=False
         Minimise ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² instead, with the row sums D₁ and column sums
         D₂ of X, which must be non-negative [2]_.
-    max_iter : int, default=100
-        Most sweeps over S, P and Q. (The weighted method was published with 30.)
 
     Attributes
     ----------
@@ -82,9 +83,10 @@ class BKM(CoClustering):
     least, so data that is not made of blocks ends in one or two clusters. That is the model, not
     a failure of the search; it is reported by a warning and not repaired.
 
-    The start is not known from the publication; "aligned" is a choice made here. Sparse X stays
-    sparse; a sweep costs nnz(X) + (n + d) c. scikit-learn's `SpectralCoclustering` is the spectral
-    relaxation of the same block-diagonal model.
+    The start is not known from the publication; "aligned" is a choice made here. The weighted
+    method was published with 30 sweeps. Sparse X stays sparse; a sweep costs nnz(X) + (n + d) c.
+    scikit-learn's `SpectralCoclustering` is the spectral relaxation of the same block-diagonal
+    model.
 
     References
     ----------
@@ -111,7 +113,7 @@ class BKM(CoClustering):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
-        problem = weighted_problem(X) if self.weighted else plain_problem(X)
+        problem = problem_of(X, self.weighted)
         p, q = start(X, self.n_clusters, self.init, random_state)
         return self._publish(fit_blocks(problem, p, q, self.n_clusters, max_iter=self.max_iter))
 
@@ -130,20 +132,16 @@ class Problem(NamedTuple):
     squared_norm: float
 
 
-def plain_problem(X: Matrix) -> Problem:
-    """Return ‖X − P S Qᵀ‖²: all rows and columns weigh 1."""
-    n, d = X.shape
-    return Problem(X, np.ones(n), np.ones(d), float(squared_norms(X).sum()))
-
-
-def weighted_problem(X: Matrix) -> Problem:
-    """Return ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖²: weighted by the sums of rows and columns."""
+def problem_of(X: Matrix, weighted: bool) -> Problem:
+    """Return ‖X − P S Qᵀ‖², or ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² with the sums D of X."""
+    total = float(squared_norms(X).sum())
+    if not weighted:
+        return Problem(X, np.ones(X.shape[0]), np.ones(X.shape[1]), total)
     if X.min() < 0:
         raise ValueError(
             f"Negative values in data passed to BKM with weighted=True (least: {X.min():g}); shift "
             "or rescale X so that no entry is below 0, or use weighted=False."
         )
-    squared_norms(X)  # raises on overflow
     d1, d2 = (np.asarray(X.sum(axis=axis)).ravel() for axis in (1, 0))
     scaled = sparse.diags_array(inverse_root(d1)) @ X @ sparse.diags_array(inverse_root(d2))
     return Problem(X, d1, d2, float(squared_norms(scaled).sum()))
@@ -214,8 +212,6 @@ class FNMTF(CoClustering):
     init : {"kmeans", "random"}, default="kmeans"
         First clusters: k-means of the rows and of the columns, or random labels, from which many
         clusters die and are repaired.
-    max_iter : int, default=100
-        Most sweeps over S, G and F.
 
     Attributes
     ----------

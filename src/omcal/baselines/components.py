@@ -178,9 +178,6 @@ class MCGC(MultiViewBaseline):
     The rows of S are projected over all n samples, in blocks; only their positive entries are
     kept. The first S is the dense β Σ_v U_v U_vᵀ: memory is quadratic in the number of samples.
 
-    A sample is kept out of its own neighbours by its index; public codes drop the first of the
-    sorted distances, which where samples are equal may be that of another.
-
     References
     ----------
     K. Zhan, F. Nie, J. Wang, Y. Yang. Multiview consensus graph clustering. IEEE Transactions on

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import platform
-
-import numpy as np
-import scipy
-import sklearn
+from importlib.metadata import version
 
 
 def versions() -> dict[str, str]:
     """Return the versions of omcal, Python and the required libraries."""
     from omcal import __version__
 
-    return {
-        "omcal": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"omcal": __version__, "python": platform.python_version(), **libraries}

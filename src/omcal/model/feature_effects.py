@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import euclidean_distances
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
@@ -337,7 +338,9 @@ class _ViewSums:
         scaled = self.scaling.apply(rows)
         for cluster in np.unique(labels):
             mine = np.flatnonzero(labels == cluster)
-            distances = _distances(scaled[mine], self.centres[cluster])
+            distances = euclidean_distances(scaled[mine], self.centres[[cluster]], squared=True)[
+                :, 0
+            ]
             nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
             found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
             self.nearest[cluster] = sorted([*self.nearest[cluster], *found])[:_TYPICAL]
@@ -375,10 +378,3 @@ def _log(rows: Matrix) -> Matrix:
 
 def _dense(rows: Matrix) -> Array:
     return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
-
-
-def _distances(rows: Matrix, centre: Array) -> Array:
-    """Return the squared distances to the centre."""
-    squares = rows.power(2).sum(axis=1) if sparse.issparse(rows) else np.square(rows).sum(axis=1)
-    crossed = np.asarray(rows @ centre).ravel()
-    return np.asarray(np.asarray(squares).ravel() - 2 * crossed + centre @ centre)

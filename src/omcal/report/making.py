@@ -196,7 +196,7 @@ def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
         + "".join(_level(low + span * part, base - height * part) for part in (0, 0.5, 1))
         + "".join(
             f'<text x="{xs[t - 1]:.1f}" y="{base + 18}" text-anchor="middle">{t}</text>'
-            for t in _ticks(n)
+            for t in np.unique(np.linspace(1, n, min(n, 6)).round().astype(int))
         )
         + f'<line class="axis" x1="{_LEFT}" y1="{base}" x2="{_LEFT + width}" y2="{base}"/>'
         f'<polyline class="curve" points="{points}"/>{dots}'
@@ -204,13 +204,6 @@ def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
         f'<text x="14" y="{_TOP + height / 2}" text-anchor="middle" '
         f'transform="rotate(-90 14 {_TOP + height / 2})">{y_title}</text></svg>'
     )
-
-
-def _ticks(n: int) -> list[int]:
-    steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    step = next((s for s in steps if n / s <= 7), n)
-    inner = [t for t in range(step, n + 1, step) if n - t >= step / 2 or t == n]
-    return sorted({1, *(t for t in inner if t - 1 >= step / 2), n})
 
 
 def _level(value: float, y: float) -> str:
