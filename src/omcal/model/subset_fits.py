@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import format_bytes
+from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.rows import Sums
@@ -29,6 +29,7 @@ from omcal.views.view import Views
 _FEWEST_STEPS, _MOST_STEPS = 8, 30  # of a refit
 _ALL_STEPS = 1200  # of a refit, times the number of clusters
 _SETTLED = 1e-3  # share of the labels that change in its last step
+_BLOCK_ENTRIES = 1 << 18  # of dense graphs
 
 
 @dataclass(frozen=True)
@@ -100,17 +101,18 @@ def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
     are the products of `view_products`. The loop stops where at most one label in a thousand
     changes, or the share `tol` of the problem where it is larger.
     """
-    if uses_z(problem.weighting):
-        problem = replace(problem, weighting="fixed")
     V, m, c = graphs.n_views, *G.shape
+    if V == 1 or uses_z(problem.weighting):
+        problem = replace(problem, weighting="fixed")
     S = graphs.side_by_side().astype(np.float32)
+    St = S.T  # SciPy takes as long to turn it as to multiply by it
     ahead = G = G.astype(np.float32)
     alpha, labels = problem.alpha, np.full(graphs.n, -1)
     for step in range(min(problem.max_iter, most_steps(c))):
         U = S @ stack_by_view(alpha.astype(np.float32), ahead)
         before, labels = labels, U.argmax(axis=1)
         F = np.maximum(U, 0, out=U)
-        StF = (S.T @ F).reshape(V, m, c)
+        StF = (St @ F).reshape(V, m, c)
         old, G = G, _polar(weighted_sum(alpha.astype(np.float32), StF))
         ahead = G + np.float32(min(step / (step + 3), MOST_MOMENTUM)) * (G - old)
         FtF = np.diag(np.einsum("ij,ij->j", F, F, dtype=np.float64))
@@ -141,12 +143,12 @@ def for_views(problem: Problem, views: Sequence[int]) -> Problem:
 
 def view_products(graphs: AnchorGraphs) -> Floats:
     """Return the inner products of the graphs of all pairs of views, (V, V)."""
-    V = graphs.n_views
-    H = np.empty((V, V))
-    weights = graphs.weights.astype(np.float64, copy=False)
-    for u, v in combinations_with_replacement(range(V), 2):
-        same = graphs.indices[:, u, :, None] == graphs.indices[:, v, None, :]
-        H[u, v] = H[v, u] = np.einsum("ik,il,ikl->", weights[:, u], weights[:, v], same)
+    V, m = graphs.n_views, graphs.n_anchors
+    H = np.zeros((V, V))
+    for rows in row_blocks(graphs.n, max(1, _BLOCK_ENTRIES // (V * m))):
+        S = graphs[rows].side_by_side().toarray().reshape(-1, V, m)
+        by_view = S.swapaxes(0, 1).reshape(V, -1).astype(np.float64, copy=False)
+        H += by_view @ by_view.T
     return H
 
 
