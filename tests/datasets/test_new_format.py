@@ -1,4 +1,4 @@
-"""A file format is one reader and one entry: with those it is read, joined, described and noted."""
+"""A file format is one reader and one entry: with those it is read, joined, and described."""
 
 import json
 
@@ -21,7 +21,7 @@ def read_records(path):
     return Contents("JSON records", columns, table=True)
 
 
-ENTRY = Format("JSON records", is_records, read_records, (".json",), table=True)
+ENTRY = Format("JSON records", is_records, read_records, (".json",))
 
 
 @pytest.fixture
@@ -51,11 +51,12 @@ def test_it_is_joined_with_others_and_found_in_folders(tmp_path, records):
     assert np.hstack(list(data.views.values())).tolist() == [[1.5, 1.5], [2.5, 2.5]]
 
 
-def test_a_name_that_promises_something_else_is_noted(tmp_path, records):
+def test_the_content_decides_not_the_name(tmp_path, records):
     path = write(tmp_path / "a.csv", ["f"], ["x", "yy"])
-    assert load_views(path).notes == (
-        "a.csv is a file of kind JSON records, whatever its name says",
-    )
+    assert describe(path)["format"] == "JSON records" and load_views(path).ids.tolist() == [
+        "x",
+        "yy",
+    ]
 
 
 def test_without_the_entry_it_is_text(tmp_path):

@@ -275,9 +275,7 @@ def test_a_file_is_named_as_what_it_is(tmp_path):
         with pytest.raises(DataError, match=f"this is {kind}" if kind[0] == "a" else kind):
             load_views(tmp_path / name)
     write(tmp_path / "table.mat", [*"abcdef"], VALUES)
-    assert load_views(tmp_path / "table.mat").notes == (
-        "table.mat is a file of kind CSV, whatever its name says",
-    )
+    assert load_views(tmp_path / "table.mat").source == "CSV, table.mat"
 
 
 # ids and names that were lost, and tables the wrong way round
@@ -288,8 +286,8 @@ def test_a_column_of_fractions_called_id_is_no_feature(tmp_path):
     path = write(tmp_path / "d.csv", ["id", *"abcdef"], rows)
     data = load_views(path)
     assert data.widths == (6,) and data.ids is None
-    (note,) = [note for note in data.notes if note.startswith("left out, because they name")]
-    assert "'id'" in note
+    (note,) = [note for note in data.notes if note.startswith("columns that are neither")]
+    assert "'id' (--id none, id=False" in note
     assert load_views(path, id=False).widths == (7,)
     assert load_views(path, id="id").ids[:2].tolist() == ["0.5", "1.5"]
 

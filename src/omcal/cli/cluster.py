@@ -247,11 +247,11 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
     """Return the results of a fit as plain Python numbers; None for absent ones."""
     import numpy as np
 
-    weights = getattr(model, "view_weights_", None)
-    shown = [None] * len(model.view_names_) if weights is None else np.ravel(weights).tolist()
-    if len(shown) != len(model.view_names_):  # a method may weight more than the views it is given
-        shown = [None] * len(model.view_names_)
-    kinds = getattr(model, "view_scales_", [None] * len(shown))
+    unknown = [None] * len(model.view_names_)
+    weights = np.ravel(getattr(model, "view_weights_", [])).tolist()
+    # A method may weight more than the views it is given.
+    shown = weights if len(weights) == len(unknown) else unknown
+    kinds = getattr(model, "view_scales_", unknown)
     scales = [None if kind is None else str(kind) for kind in kinds]
     views = zip(model.view_names_, model.n_features_per_view_, shown, scales, strict=True)
     one = getattr(model, "estimator_", model)  # of several runs the most usual one

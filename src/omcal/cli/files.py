@@ -59,8 +59,9 @@ def require_ending(path: Path | None, option: str, endings: Sequence[str]) -> No
 def require_label_format(path: Path | None) -> None:
     """Refuse a file of labels that cannot be written, before the work."""
     require_ending(path, "--out", _ENDINGS)
-    if path is not None and path.suffix.lower() == ".xlsx":
-        require("openpyxl", "Excel files")
+    libraries = {".xlsx": ("openpyxl", "Excel files"), ".parquet": ("pyarrow", "Parquet files")}
+    if path is not None and path.suffix.lower() in libraries:
+        require(*libraries[path.suffix.lower()])
 
 
 def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:

@@ -75,7 +75,7 @@ def gathers(
 ) -> Callable[[Command], Command]:
     """Replace the parameter `name` of a command by options, of which `value_of` makes its value.
 
-    `options` has their types and defaults. Those that the command has, too, are given to both.
+    `options` has their types and defaults.
     """
 
     def decorate(command: Command) -> Command:
@@ -83,15 +83,13 @@ def gathers(
 
         @wraps(command)
         def call(**given: Any) -> None:
-            chosen = {o: given[o] if o in own else given.pop(o) for o in options}
-            with value_of(**chosen) as value:
+            with value_of(**{option: given.pop(option) for option in options}) as value:
                 command(**{name: value}, **given)
 
         kind = inspect.Parameter.KEYWORD_ONLY
         added = [
             inspect.Parameter(option, kind, default=default, annotation=annotation)
             for option, (annotation, default) in options.items()
-            if option not in own
         ]
         # Arguments stand in the place of the parameter, options after those of the command.
         arguments = [one for one in added if one.default is inspect.Parameter.empty]

@@ -33,13 +33,12 @@ OrderedViews = Annotated[
 
 
 @takes("device")
-@reads()
+@reads(views=OrderedViews)
 def predict(
     model_file: ModelFile,
     reading: Reading,
     parameters: dict[str, Any],
     out: Out = None,
-    views: OrderedViews = None,
     certainty: options.Certainty = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -56,7 +55,7 @@ def predict(
     inputs = [*reading.inputs, model_file]
     outputs = Outputs(inputs, {"--out": out}, as_json=as_json, quiet=quiet)
     require_label_format(out)
-    data, X, absent = load_for(model, reading, views)
+    data, X, absent = load_for(model, reading)
     with collected_warnings() as warned:
         clusters = model.predict(X)
     result = {
@@ -78,14 +77,12 @@ def predict(
     outputs.print(result, _show)
 
 
-def load_for(
-    model: Any, reading: Reading, views: str | None
-) -> tuple[MultiViewData, Any, list[str]]:
+def load_for(model: Any, reading: Reading) -> tuple[MultiViewData, Any, list[str]]:
     """Load the views of a model; return the data, the views, and the names of absent views."""
     fitted = list(model.view_names_)
-    data = reading.load() if views is not None else _load(reading, fitted)
+    data = reading.load() if reading.views is not None else _load(reading, fitted)
     X = data.views.raw()  # mixed tables are encoded as in the fit
-    if views is not None:  # in the order of the model's, whatever they are called
+    if reading.views is not None:  # in the order of the model's, whatever they are called
         return data, X.renamed(fitted), []
     absent = [name for name in fitted if name not in X]
     X.update(dict.fromkeys(absent))  # a view that is None is absent from all samples

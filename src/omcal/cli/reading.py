@@ -197,24 +197,23 @@ def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
             raise omcal.datasets.DataError(said) from error.__cause__
 
 
-def reads(*, labels: bool = True) -> Callable[[Command], Command]:
+def reads(*, labels: bool = True, views: Any = options.ViewNames) -> Callable[[Command], Command]:
     """Give a command files in the place of its argument `reading`, and the options to read them.
 
-    `labels` says whether it may know the classes. A command that declares --views itself gives it
-    another meaning; it is part of the reading, too.
+    `labels` says whether it may know the classes; `views` is its option --views.
     """
     types = get_type_hints(Reading, include_extras=True)
     left_out = {"stdin"} if labels else {"stdin", "labels"}
-    options = {
+    taken = {
         field.name: (types[field.name], field.default)
         for field in fields(Reading)
         if field.name not in left_out
     }
-    options["files"] = (Files, inspect.Parameter.empty)
+    taken |= {"files": (Files, inspect.Parameter.empty), "views": (views, None)}
 
     @contextmanager
     def given(**said: Any) -> Iterator[Reading]:
         with standard_input([*said["files"], said.get("labels")]) as stdin:
             yield Reading(**said, stdin=stdin)
 
-    return gathers("reading", options, given)
+    return gathers("reading", taken, given)

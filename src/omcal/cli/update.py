@@ -39,7 +39,7 @@ Grow = Annotated[
 ]
 
 
-@reads()
+@reads(views=OrderedViews)
 def update(
     model_file: ModelFile,
     reading: Reading,
@@ -48,7 +48,6 @@ def update(
     save_model: SavedAs = None,
     half_life: HalfLife = None,
     grow: Grow = False,
-    views: OrderedViews = None,
     certainty: options.Certainty = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -70,7 +69,7 @@ def update(
     outputs = Outputs(reading.inputs, files, as_json=as_json, quiet=quiet)
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
-    data, X, absent = load_for(model, reading, views)
+    data, X, absent = load_for(model, reading)
     if absent:
         raise omcal.datasets.DataError(
             f"the views {', '.join(absent)} of the model are missing, and an update needs all; "

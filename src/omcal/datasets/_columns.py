@@ -31,7 +31,7 @@ def group_columns(
     "_"). Where the names have no common prefixes, all columns are the single view ``X``, which can
     also be asked for by name, unless some have the prefix ``X``. A column that holds lists is a
     view of its own. Texts and dates make a view a mixed table, which `omcal.views.mixed` encodes;
-    free texts have no say in the prefixes. Labels stay as they are; ids are never a feature.
+    free texts do not affect the prefixes. Labels stay as they are; ids are never a feature.
     """
     columns = contents.variables
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
@@ -124,26 +124,21 @@ def _left_out(
     labels: str | bool | None,
     chosen: Ids | None,
 ) -> tuple[str, ...]:
-    """Return notes on the columns that are in no view."""
+    """Return a note on the columns that are in no view."""
     taken = {labels, chosen.name if chosen else None}
-    numeric_ids, unused = [], []
-    for name, values in others.items():
-        title = name or NAMELESS  # by which a column without a name goes
-        if taken & {name, title} or (is_label_name(name) and could_be_labels(values)):
-            continue
-        if name in named_ids and values.dtype.kind in "biuf":
-            numeric_ids.append(title)
-        elif name:
-            unused.append(name)
-    notes = []
-    if numeric_ids:
-        notes.append(
-            f"left out, because they name or number the samples: {listed(numeric_ids)} (--id none, "
-            "id=False: take them as features)"
-        )
-    if unused + spare:
-        notes.append(f"columns that are neither features nor labels: {listed(unused + spare)}")
-    return tuple(notes)
+    numbers = {n for n in named_ids & set(others) if others[n].dtype.kind in "biuf"}
+    unused = [
+        name
+        for name, values in others.items()
+        if (name or name in numbers)
+        and not taken & {name, name or NAMELESS}
+        and not (is_label_name(name) and could_be_labels(values))
+    ]
+    if not unused + spare:
+        return ()
+    shown = listed([name or NAMELESS for name in unused + spare])
+    remedy = " (--id none, id=False: take ids as features)" if numbers & set(unused) else ""
+    return (f"columns that are neither features nor labels: {shown}{remedy}",)
 
 
 def could_be_labels(values: Array) -> bool:

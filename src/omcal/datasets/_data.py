@@ -10,7 +10,7 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
-from omcal.views.columns import listed_shapes
+from omcal.views.columns import require_equal_lengths
 from omcal.views.frames import Columns
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.named import NamedViews
@@ -87,12 +87,7 @@ class MultiViewData:
                     f"view {name!r} is a masked array; put NaN in the rows of absent samples, or "
                     "say with present= which are there."
                 )
-        if len({view.shape[0] for view in self.views.values()}) > 1:
-            raise DataError(
-                f"the views have different numbers of samples: {listed_shapes(self.views)}; row i "
-                "must be the same sample in every view. omcal.datasets.join_views joins tables by "
-                "an id."
-            )
+        require_equal_lengths(self.views, DataError)
         if self.labels is not None and self.labels.shape != (self.n_samples,):
             raise DataError(
                 f"there are {self.n_samples} samples and labels of shape {self.labels.shape}; "
@@ -173,7 +168,7 @@ def as_member(name: str, data: Any) -> Member:
     columns = {str(title) for names in titles.values() for title in names}
     tables = getattr(data, "views", {}).values()
     columns.update(*(table.values for table in tables if isinstance(table, Columns)))
-    return Member(name, data.n_samples, ids, columns, getattr(data, "widths", ()))
+    return Member(name, data.n_samples, ids, columns)
 
 
 def is_known(labels: Array) -> Mask:

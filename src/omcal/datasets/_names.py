@@ -85,11 +85,11 @@ def choose_ids(
             return ids
         if own is not None:
             return own
-        raise DataError(f"id={wanted!r} is not in it; there is {listed(vectors)}.")
+        raise DataError(f"id={wanted!r} is not in it; available: {listed(vectors)}.")
     candidates = [] if own is None else [own]
     candidates += filter(are_usable, seeming_ids(vectors))
     if not candidates and wanted is True:
-        raise DataError(f"no ids were found; there is {listed(vectors)}. Pass id='name'.")
+        raise DataError(f"no ids were found; available: {listed(vectors)}. Pass id='name'.")
     return min(candidates, key=lambda ids: ids.numbering, default=None)
 
 

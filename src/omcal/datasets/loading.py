@@ -21,7 +21,7 @@ from omcal.datasets.joining import (
     select_parts,
 )
 from omcal.datasets.joining import join as join_parts
-from omcal.datasets.readers import find_format, promised, tables_in
+from omcal.datasets.readers import find_format, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
 from omcal.views.frames import Columns
 from omcal.views.like import TableLike
@@ -237,13 +237,7 @@ def _sources(path: Path, header: bool | None) -> list[Source]:
     if isinstance(tables, Contents) or len(tables) == 1:
         only = tables if isinstance(tables, Contents) else next(iter(tables.values()))
         tables = {path.stem: only}
-    notes: tuple[str, ...] = ()
-    if path.is_file() and found.name not in (promised(path) or [found.name]):
-        notes = (f"{path.name} is a file of kind {found.name}, whatever its name says",)
-    return [
-        Source(name, path, replace(contents, notes=(*notes, *contents.notes)))
-        for name, contents in tables.items()
-    ]
+    return [Source(name, path, contents) for name, contents in tables.items()]
 
 
 def join_views(

@@ -93,7 +93,6 @@ def methods() -> dict[str, Method]:
         Method(
             *(name, entry.title, entry.cls, entry.multi_view),
             takes_absent=entry.cls._takes_absent,
-            takes_sparse=entry.cls._takes_sparse,
         )
         for name, entry in baselines.METHODS.items()
     ]
@@ -135,7 +134,7 @@ def find_method(name: str) -> Method:
     if found is None:
         near = get_close_matches(plain_name(name), spelled, n=1)
         meant = f" (did you mean {spelled[near[0]]}?)" if near else ""
-        raise ValueError(f"method {name!r} is unknown{meant}; there are {', '.join(known)}.")
+        raise ValueError(f"method {name!r} is unknown{meant}; available: {', '.join(known)}.")
     return known[found]
 
 

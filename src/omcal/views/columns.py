@@ -37,6 +37,15 @@ def listed_shapes(matrices: Mapping[str, Any]) -> str:
     return ", ".join(words[:12]) + (f" and {len(words) - 12} more" if len(words) > 12 else "")
 
 
+def require_equal_lengths(views: Mapping[str, Any], kind: type[ValueError]) -> None:
+    """Refuse views with different numbers of rows."""
+    if len({view.shape[0] for view in views.values()}) > 1:
+        raise kind(
+            f"the views have different numbers of samples: {listed_shapes(views)}; row i must be "
+            "the same sample in every view. omcal.datasets.join_views joins tables by an id."
+        )
+
+
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
     """Return the members under their names as text; refuse names that repeat."""
     named = {str(name): member for name, member in mapping.items()}

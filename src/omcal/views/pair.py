@@ -85,13 +85,12 @@ class Ids:
 
 @dataclass(frozen=True)
 class Member:
-    """A table to pair: its name, length and ids; its columns and widths for the messages."""
+    """A table to pair: its name, length and ids; its columns for the messages."""
 
     name: str
     n: int
     ids: Ids | None = None
     columns: Collection[str] = ()
-    widths: Collection[int] = ()
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ def _transposed(members: Sequence[Member]) -> str:
                 f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}."
             )
     for one, other in pairs:
-        if titles[one.name] and other.n in one.widths:
+        if titles[one.name] and other.n == len(one.columns):
             return (
                 f"{one.name} has {other.n} columns: if these are the samples, say so with "
                 f"{_OPTION}; otherwise {ID_OPTION}."

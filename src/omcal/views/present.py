@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import euclidean_distances
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import map_blocks
@@ -85,19 +86,13 @@ def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
 
     Similarity is the correlation of the distances between the anchors in both views.
     """
-    m = len(anchors[0])
-    above = np.triu_indices(m, 1)
-    # The squared distances from the inner products; only their pattern counts.
-    distances = []
-    for A in anchors:
-        away = A - A.mean(axis=0)
-        products = away @ away.T
-        norms = np.diag(products)
-        d = (norms[:, None] + norms - 2 * products)[above]
-        d = d - d.mean()
-        length = np.linalg.norm(d)
-        distances.append(d / length if length > 0 else d)
-    alike = np.array(distances) @ np.array(distances).T
+    above = np.triu_indices(len(anchors[0]), 1)
+    # Far from the origin, squared distances would be rounding.
+    centred = [A - A.mean(axis=0) for A in anchors]
+    D = np.array([euclidean_distances(A, squared=True)[above] for A in centred])
+    D = D - D.mean(axis=1, keepdims=True)
+    D /= np.maximum(np.linalg.norm(D, axis=1, keepdims=True), np.finfo(D.dtype).tiny)
+    alike = D @ D.T
     order = np.argsort(-alike, axis=1, kind="stable")
     return [[int(u) for u in row if u != v] for v, row in enumerate(order)]
 

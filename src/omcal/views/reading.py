@@ -11,7 +11,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, Split, adapt, is_matrix
-from omcal.views.columns import listed_shapes, refuse_columns, split_columns
+from omcal.views.columns import refuse_columns, require_equal_lengths, split_columns
 from omcal.views.missing import fill_missing
 from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
@@ -81,7 +81,7 @@ def pair_views(given: Given, present: Any = None) -> Given:
     """Return the views with row i as the same sample in each; see `omcal.views.pair`."""
     views = [view for view in given.views.values() if view is not None]
     if not given.ids or given.table is not None:
-        _require_equal_lengths(views)
+        require_equal_lengths({view.name: view.array for view in views}, PairingError)
         return given
     members = [
         Member(view.name, int(view.array.shape[0]), given.ids.get(view.name), view.columns or ())
@@ -104,15 +104,6 @@ def pair_views(given: Given, present: Any = None) -> Given:
         for name, view in given.views.items()
     }
     return replace(given, views=paired)
-
-
-def _require_equal_lengths(views: list[View]) -> None:
-    if len({view.array.shape[0] for view in views}) > 1:
-        shapes = listed_shapes({view.name: view.array for view in views})
-        raise PairingError(
-            f"the views have different numbers of samples ({shapes}); row i must be the same "
-            "sample in every view. omcal.datasets.join_views joins tables by an id."
-        )
 
 
 def check(

@@ -31,8 +31,8 @@ class Format:
 
     `start` are the first bytes of every such file, or a function of the path and the first bytes
     (none of a folder) that decides. `read` returns the contents, or a dict of them by name where
-    the file holds several tables; it takes `header` where `has_header`. `endings` are the endings
-    of names that promise this format. Files that end in one of a `table` are read from a folder.
+    the file holds several tables; it takes `header` where `has_header`. Tables of a folder are
+    found by the `endings` of their names.
     """
 
     name: str
@@ -40,7 +40,6 @@ class Format:
     read: Callable[..., Contents | dict[str, Contents]]
     endings: tuple[str, ...] = ()
     has_header: bool = False
-    table: bool = False
 
     def recognise(self, path: Path, start: bytes) -> bool:
         """Whether a file or folder has this format."""
@@ -53,14 +52,14 @@ FORMATS = [
     Format("zarr", is_zarr, read_zarr),
     Format("folder of NumPy arrays", is_npy_folder, read_npy_folder),
     Format("folder of idx files", is_idx_folder, read_idx_folder),
-    Format("HDF5", is_hdf5, read_hdf5, (".h5", ".h5ad", ".h5mu", ".mat")),
-    Format("MATLAB 5", is_mat5, read_mat5, (".mat",)),
-    Format("NumPy array", b"\x93NUMPY", read_npy, (".npy",)),
-    Format("Excel", is_excel, read_excel, (".xlsx",), has_header=True, table=True),
-    Format("NumPy archive", b"PK", read_npz, (".npz",)),
-    Format("Parquet", b"PAR1", read_parquet, (".parquet",), table=True),
+    Format("HDF5", is_hdf5, read_hdf5),
+    Format("MATLAB 5", is_mat5, read_mat5),
+    Format("NumPy array", b"\x93NUMPY", read_npy),
+    Format("Excel", is_excel, read_excel, (".xlsx",), has_header=True),
+    Format("NumPy archive", b"PK", read_npz),
+    Format("Parquet", b"PAR1", read_parquet, (".parquet",)),
     Format("idx", is_idx_file, read_idx),
-    Format("CSV", is_text, read_csv, (".csv", ".tsv"), has_header=True, table=True),
+    Format("CSV", is_text, read_csv, (".csv", ".tsv"), has_header=True),
 ]
 
 # Formats that are known and not read: by their first bytes, and by a member of a zip archive.
@@ -107,13 +106,8 @@ def tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder that is no format of its own, in the order of their names."""
     if not folder.is_dir() or any(format.recognise(folder, b"") for format in FORMATS):
         return []
-    endings = {ending for format in FORMATS if format.table for ending in format.endings}
+    endings = {ending for format in FORMATS for ending in format.endings}
     return sorted(file for file in folder.iterdir() if file.suffix.lower() in endings)
-
-
-def promised(path: Path) -> list[str]:
-    """Return the names of the formats that the ending of a file promises."""
-    return [format.name for format in FORMATS if path.suffix.lower() in format.endings]
 
 
 def _refusal(path: Path, start: bytes) -> str:

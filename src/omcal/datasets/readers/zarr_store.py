@@ -127,7 +127,7 @@ def _check_packing(described: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _codec_names(packing: Any) -> set[str]:
-    """Yield the names of all codecs in a description, nested ones included."""
+    """Return the names of all codecs in a description, nested ones included."""
     if isinstance(packing, list):
         return set().union(*(_codec_names(item) for item in packing))
     if not isinstance(packing, dict):
@@ -166,7 +166,7 @@ def _check_blosc(described: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _pieces(file: BinaryIO, size: int, described: dict[str, Any]) -> list[tuple[int, int]]:
-    """Yield start and length of each chunk of a shard, from its index."""
+    """Return start and length of each chunk of a shard, from its index."""
     shard = described["codecs"][-1]["configuration"]
     outer = described["chunk_grid"]["configuration"]["chunk_shape"]
     n_pieces = math.prod(outer) // math.prod(shard["chunk_shape"])
