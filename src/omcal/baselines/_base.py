@@ -100,7 +100,6 @@ class Baseline(_Fitted, Declares, ABC):
     )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
-    _takes_sparse: ClassVar[bool] = True
     _takes_absent: ClassVar[bool] = False
     _single_view: ClassVar[bool] = True
     # What takes memory: copies of the features, made dense or not, and numbers for every two
@@ -153,8 +152,6 @@ class Baseline(_Fitted, Declares, ABC):
                 f"{name} takes one view and X holds {len(views)}; pass one of them, or their "
                 "concatenation."
             )
-        if not self._takes_sparse and any(view.sparse for view in views):
-            raise TypeError(f"{name} needs dense views; sparse input is not supported: toarray().")
         if self.n_clusters > views.n:
             raise ValueError(
                 f"n_clusters={self.n_clusters} must be at most the number of samples, {views.n}."
@@ -211,7 +208,7 @@ class Baseline(_Fitted, Declares, ABC):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._takes_absent  # cells that lack a value are filled
         return tags
 

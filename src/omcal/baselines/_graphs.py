@@ -110,13 +110,6 @@ def degrees(W: Any) -> Floats:
     return np.asarray(W.sum(axis=1)).reshape(-1)
 
 
-def laplacian(W: Any) -> Any:
-    """Return D - W, dense or CSR as given."""
-    if sparse.issparse(W):
-        return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
-    return np.diag(degrees(W)) - W
-
-
 def normalized_adjacency(W: Any) -> Any:
     """Return D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
     scale = inverse_root(degrees(W))

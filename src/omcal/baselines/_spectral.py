@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, laplacian
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 
-from omcal.baselines._graphs import laplacian, normalized_adjacency
+from omcal.baselines._graphs import normalized_adjacency
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
+from scipy.sparse.csgraph import laplacian
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import laplacian, neighbor_graph, symmetrized
+from omcal.baselines._graphs import neighbor_graph, symmetrized
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._quadratic import minimize_batch, ten_lagrangian_steps
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
@@ -128,7 +129,7 @@ class Consensus:
     ) -> None:
         self.alpha, self.beta, self.lam, self.gamma, self.solver = alpha, beta, lam, gamma, solver
         mean = sum(graphs) / len(graphs)
-        self.L = laplacian(mean)
+        self.L: Any = laplacian(mean)
         self.dense_L: Array = self.L.toarray()
         self.S: Array = mean.toarray()  # symmetric
         # Where Z may have edges; row i of view v is row v n + i.

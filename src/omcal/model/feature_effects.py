@@ -338,11 +338,9 @@ class _ViewSums:
         scaled = self.scaling.apply(rows)
         for cluster in np.unique(labels):
             mine = np.flatnonzero(labels == cluster)
-            distances = euclidean_distances(scaled[mine], self.centres[[cluster]], squared=True)[
-                :, 0
-            ]
-            nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
-            found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
+            away = euclidean_distances(self.centres[[cluster]], scaled[mine], squared=True)[0]
+            nearest = np.argsort(away, kind="stable")[:_TYPICAL]
+            found = zip(away[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
             self.nearest[cluster] = sorted([*self.nearest[cluster], *found])[:_TYPICAL]
 
     def effects(self, cluster: int, names: list[str] | None) -> Iterator[FeatureEffect]:

@@ -68,7 +68,7 @@ def write_report(
     y : array-like of shape (n,), optional
         Known classes, to compare the clusters with.
     names : sequence of length n, optional
-        What the samples are called; by default their numbers.
+        Names of the samples; by default their numbers.
     feature_names : mapping, optional
         View -> the names of its features; those of data frames are known.
     columns : mapping, optional
@@ -77,11 +77,11 @@ def write_report(
         Own positions for the map, such as those of UMAP. By default the samples are laid out by
         their neighbours in the scaled views, or in the anchor graphs where X is not given.
     title : str, optional
-        What stands above it.
+        Title of the page.
     source : str
-        Where the data come from.
+        Origin of the data.
     seconds : float, optional
-        How long the fit took.
+        Duration of the fit.
     command : str, optional
         The command line that made the model.
     present : as in `fit`
@@ -91,7 +91,7 @@ def write_report(
     drift : omcal.model.drift.Drift, optional
         A comparison of the samples with those of an earlier fit, shown in a section of its own.
     random_state : int, default=0
-        Seed of what is drawn; it has no influence on the model.
+        Seed of the random choices of the report; it has no influence on the model.
 
     Returns
     -------

@@ -24,6 +24,7 @@ from omcal.model.view_effects import ViewExplanation
 from omcal.places.data_scan import complete_sample
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_table
+from omcal.plots.figures import of_shape
 from omcal.report.columns import one_per_sample, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
@@ -87,7 +88,11 @@ class Findings:
         self.classes = None if classes is None else [str(name) for name in classes]
         self.names = None if names is None else list(map(str, one_per_sample("names", names, n)))
         self.columns = read_columns(options.get("columns") or {}, n)
-        positions = _checked_positions(options.get("positions"), n)
+        positions: Any = options.get("positions")
+        if positions is not None:
+            positions = of_shape("positions", positions, (n, 2), "two coordinates per sample")
+            if not np.isfinite(positions).all():
+                raise ValueError("positions holds NaN or infinity; give finite coordinates.")
         # Classes, clusters and counts, as `class_table` returns them, and all scores.
         self.class_table = None if classes is None else class_table(classes, labels, c)
         self.scores = {} if classes is None else evaluate(classes, labels)
@@ -132,18 +137,6 @@ class Findings:
     def name(self, sample: int) -> str:
         """Return the name of a sample, or its number in words."""
         return f"sample {sample}" if self.names is None else self.names[sample]
-
-
-def _checked_positions(positions: Any, n: int) -> Array | None:
-    if positions is None:
-        return None
-    array = np.asarray(positions, dtype=np.float64)
-    if array.shape != (n, 2) or not np.isfinite(array).all():
-        raise ValueError(
-            f"positions has shape {array.shape}; give two finite coordinates for each of {n} "
-            "samples."
-        )
-    return array
 
 
 def clear_by_chance(model: Any, data: Views | None) -> float | None:
