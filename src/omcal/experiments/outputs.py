@@ -5,7 +5,6 @@ The document, `reproduction.md`, has our numbers beside the paper's and says why
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,16 +14,15 @@ from omcal.experiments.contents import all_tables, beside_table
 from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import NOT_RUN, Plan
 from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
-from omcal.experiments.tables import Entry, Table, cell_text
+from omcal.experiments.tables import Entry, Table
 from omcal.machine.files import replacing, write_whole
 from omcal.machine.optional import require
-from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
+from omcal.report.html import Cell, Html, Section, TableRow, join, page, paragraph
 from omcal.report.html import table as html_table
 
 TITLE = "Reproduction of the paper's results"
 _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
-_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
 _INTRODUCTION = (
     "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
     "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
@@ -137,32 +135,13 @@ def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[str]:
 
 
 def table_page(table: Table) -> str:
-    """Return a page of one table, with bars of its main columns."""
+    """Return a page of one table."""
     rows: list[TableRow] = [[_cell(entry) for entry in row] for row in table.rows]
     kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
     drawn = html_table(table.header, rows, "", kind, "comparison")
     body = join(drawn, *map(_paragraphs, table.notes))
-    charts = [f"<div>{_bars(table, name)}</div>" for name in _DRAWN if name in table.header]
-    side_by_side = Html(f'<div class="cards">{"".join(charts)}</div>')
-    sections = [
-        Section("table", "Methods", "Methods", body),
-        Section("charts", "Scores and times", "Charts", side_by_side, long=True),
-    ]
+    sections = [Section("table", "Methods", "Methods", body)]
     return page(title=table.title, kind="Comparison", lead=Html(""), sections=sections, data={})
-
-
-def _bars(table: Table, name: str) -> Html:
-    """Return a column as bars: scores on a scale to 1, times on one to the longest."""
-    column = table.header.index(name)
-    texts = [cell_text(row[column]) for row in table.rows]
-    found = [re.match(r"-?[\d.]+", text) for text in texts]
-    values = [float(one.group()) if one else 0.0 for one in found]
-    largest = max(*values, 1e-12) if name == "seconds" else 1.0
-    rows: list[TableRow] = [
-        [cell_text(row[0]), _spaced(text), bar(value / largest)]
-        for row, text, value in zip(table.rows, texts, values, strict=True)
-    ]
-    return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
 
 
 def _paragraphs(text: str) -> Html:
@@ -172,11 +151,6 @@ def _paragraphs(text: str) -> Html:
 
 
 def _cell(entry: str | Entry) -> str | Cell:
-    if isinstance(entry, Entry):
-        return Cell(_spaced(entry.text), _KINDS[entry.rank])
+    if isinstance(entry, Entry):  # a narrow column may break the line before the spread
+        return Cell(entry.text.replace("(", " ("), _KINDS[entry.rank])
     return entry
-
-
-def _spaced(text: str) -> str:
-    """Insert a space before the spread, where a narrow column may break the line."""
-    return re.sub(r"^(-?\d\.\d{3})\(", r"\1 (", text)
