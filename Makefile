@@ -21,8 +21,9 @@ unexport PYTHONDONTWRITEBYTECODE
 OMCAL_EXAMPLES ?= 1
 export OMCAL_EXAMPLES
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
+PORTABLE := not data and not process and not memory
 
-.PHONY: demo quick test test-all test-long test-properties test-torch test-omics test-lowest environments \
+.PHONY: demo quick test test-portable test-all test-long test-properties test-torch test-omics test-lowest environments \
 	check types coverage mutants watch bench fuzz front-page screenshots results-page \
 	baselines-page reproduction-page docs dist lint-workflows clean
 
@@ -46,6 +47,9 @@ quick: $(VENV)/.installed  ## the inner loop: no real data, no other processes, 
 
 test: $(VENV)/.installed  ## all tests but the long ones, and the examples in docstrings
 	$(BIN)/python $(PYTEST)
+
+test-portable: $(VENV)/.installed  ## make test without real data, other processes, measured memory
+	$(BIN)/python $(PYTEST) -m "$(PORTABLE)"
 
 test-all: $(VENV)/.installed  ## all tests
 	$(BIN)/python $(PYTEST) --all
@@ -83,8 +87,8 @@ $(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed
 	touch $@
 
 # Old libraries warn of what newer ones beside them deprecate.
-test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest supported versions
-	$(LOWEST)/$(SCRIPTS)/python $(PYTEST) --quick -W ignore::DeprecationWarning \
+test-lowest: $(LOWEST)/.installed  ## the portable tests with the lowest supported versions
+	$(LOWEST)/$(SCRIPTS)/python $(PYTEST) -m "$(PORTABLE)" -W ignore::DeprecationWarning \
 		-W ignore::PendingDeprecationWarning -W ignore::FutureWarning
 
 # Two runs, as PyTorch has its own environment; a line counts where either reached it.
