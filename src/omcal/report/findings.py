@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -12,17 +11,10 @@ from numpy.typing import ArrayLike
 
 from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
-from omcal.method.settings import GraphSettings
-from omcal.method.starts import spectral_basis
 from omcal.metrics import evaluate
-from omcal.model.certainty import margins
 from omcal.model.explain import MANY_ANCHORS, explain_graphs
 from omcal.model.feature_effects import ClusterDescription
-from omcal.model.structure import few_directions, gaussian_like
-from omcal.model.subset_fits import refit, view_products
 from omcal.model.view_effects import ViewExplanation
-from omcal.places.data_scan import complete_sample
-from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_table
 from omcal.plots.figures import of_shape
 from omcal.report.columns import one_per_sample, read_columns
@@ -30,7 +22,7 @@ from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
 from omcal.views.like import PresentLike
-from omcal.views.view import View, Views
+from omcal.views.view import Views
 
 if TYPE_CHECKING:
     from omcal.model.drift import Drift
@@ -41,8 +33,6 @@ RESAMPLES = 5
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
 BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
-_NULL_SAMPLES = 500
-_NULL_DIRECTIONS = 40  # of a wide view
 
 
 class ReportOptions(TypedDict, total=False):
@@ -105,8 +95,6 @@ class Findings:
         self.map: SampleMap = make_map(
             model, graphs, data, self.map_rows, np.random.RandomState(self.random_state), positions
         )
-        # Share of clearly assigned samples in data without clusters.
-        self.clear_by_chance = None if hasattr(model, "runs_") else clear_by_chance(model, data)
         self.explanation: ViewExplanation | None = _explanation(model, graphs, rng)
         self.parameters: dict[str, Any] = model.get_params() | {"n_anchors": len(model.basis_)}
 
@@ -137,39 +125,6 @@ class Findings:
     def name(self, sample: int) -> str:
         """Return the name of a sample, or its number in words."""
         return f"sample {sample}" if self.names is None else self.names[sample]
-
-
-def clear_by_chance(model: Any, data: Views | None) -> float | None:
-    """Return the share of samples with a clear cluster in a fit to data without clusters.
-
-    The data are drawn from one Gaussian with the covariance of a sample of the scaled views. None
-    where the views are not in memory, or the sample is too small for the model's anchors.
-    """
-    if data is None or data.stored or model.n_clusters_ < 2:
-        return None
-    m = len(model.basis_)
-    rows = complete_sample(data.n, data.present, max(_NULL_SAMPLES, 2 * m))
-    if len(rows) < max(2 * m, 50):
-        return None
-    scaled = [
-        few_directions(scaling.apply(view.rows(rows)), _NULL_DIRECTIONS)
-        for scaling, view in zip(model._rule.learned.scalings, data, strict=True)
-    ]
-    scaled = [X for X in scaled if np.ptp(X, axis=0).max(initial=0.0) > 0]
-    if not scaled:
-        return None
-    drawn = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
-    views = np.split(drawn, np.cumsum([X.shape[1] for X in scaled])[:-1], axis=1)
-    settings = GraphSettings(model.n_clusters_, m, model.n_neighbors, None, "kmeans")
-    null = Views([View(f"view{v}", X) for v, X in enumerate(views)])
-    (learned,) = learn_in_memory(null, settings, [np.random.RandomState(0)])
-    graphs = learned.graphs(null)
-    AtA = MemoryRows(graphs, 1).gram().sum(axis=(0, 1))
-    problem = model._problem(len(model.view_names_))
-    problem = replace(problem, alpha=np.full(len(views), 1 / len(views)))
-    start = spectral_basis(AtA, model.n_clusters_)
-    fit = refit(graphs, start, problem, view_products(graphs))
-    return float((margins(fit.F, fit.labels)[0] > BETWEEN).mean())
 
 
 def _explanation(

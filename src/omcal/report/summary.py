@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-import numpy as np
-
-from omcal.machine.arrays import Mask
 from omcal.model.view_effects import Range, sufficient_views
 from omcal.report.findings import BETWEEN, Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
@@ -15,7 +12,6 @@ from omcal.views.columns import listed
 
 _HALF = 0.5  # certainty over runs up to which a sample lies between two clusters
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
-_CLEARLY = 0.05  # share of the samples that is more than chance
 _BEYOND_CHANCE = 0.2  # adjusted Rand index with known classes
 STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
@@ -79,12 +75,6 @@ def trust(f: Findings) -> list[str]:
         f"The clusters separate neighbours with a score of {tested.separation:.2f} (0: chance, 1: "
         f"perfect); data without clusters reach {tested.null:.2f}."
     ]
-    share = float((~_between(f)).mean())
-    if f.clear_by_chance is not None and share > f.clear_by_chance + _CLEARLY:
-        found.append(
-            f"{percent(share)} of the samples are clearly nearer to their cluster than to the "
-            f"next; in data without clusters it is {percent(f.clear_by_chance)}."
-        )
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] >= STEADY:
         found.append(
@@ -106,11 +96,6 @@ def trust(f: Findings) -> list[str]:
     return found
 
 
-def _between(f: Findings) -> Mask:
-    """Return whether samples lie between two clusters: by ties, or as half of the runs differ."""
-    return np.asarray(f.evidence.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
-
-
 def doubts(f: Findings) -> Iterator[Diagnostic]:
     """Yield the reasons to doubt the result, with one thing to try for each."""
     yield from ((doubt.what, doubt.advice) for doubt in f.model.doubts_)
@@ -128,17 +113,12 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
             which = "it" if len(names) == 1 else "any one of them"
             text = f"the result rests on {', '.join(names)}: without {which} the clusters change."
             yield text, "make sure that you trust what it measures."
-    between = _between(f)
+    # By their ties, or as half of the runs differ.
+    between = f.evidence.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN)
     if between.mean() > _MANY:
         yield (
             f"{percent(between.mean())} of the samples lie between two clusters.",
             "look at the doubtful samples below, or ask for fewer clusters.",
-        )
-    if f.clear_by_chance is not None and 1 - between.mean() <= f.clear_by_chance + _CLEARLY:
-        yield (
-            f"{percent(1 - between.mean())} of the samples are clearly nearer to their cluster "
-            f"than to the next, and {percent(f.clear_by_chance)} in data without clusters.",
-            "do not take a clear cluster for a sign of structure.",
         )
     unsure = [c for c, size in enumerate(f.sizes) if size and between[f.labels == c].mean() > _MOST]
     if unsure:
