@@ -99,17 +99,9 @@ def data(f: Findings) -> Section:
         )
     ]
     source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
-    rule, share = [], f.evidence.same_rule
-    if share is not None:
-        words = (
-            f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
-            "cluster that they have here."
-        )
-        rule = [paragraph(words, "quiet")]
     body = join(
         *source,
         table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
-        *rule,
     )
     return Section("data", "What was clustered", "Data", body)
 
