@@ -129,11 +129,9 @@ class Archive:
 
     def _read_header(self) -> dict[str, Any]:
         member = self._left.pop(_HEADER, None)
-        if member is None:
-            raise ArchiveError(f"this archive is not a {self._what}.")
-        if member.file_size > _MAX_HEADER:
+        if member is not None and member.file_size > _MAX_HEADER:
             raise ArchiveError(f"its header has {member.file_size} bytes; damaged or hostile.")
-        header = json.loads(self._archive.read(member))
+        header = None if member is None else json.loads(self._archive.read(member))
         if not isinstance(header, dict):
             raise ArchiveError(f"this archive is not a {self._what}.")
         return header

@@ -100,19 +100,15 @@ def place_for(views: Views, asked: PlaceRequest, team: Team = SOLO) -> Place:
 def _own_place(views: Views, asked: PlaceRequest) -> Place:
     for serves, kind in PLACES:
         reason = serves(views, asked)
-        if reason is not None:
-            return _checked(kind, reason, views, asked)
+        if reason is None:
+            continue
+        found: type[Place] = resolve_name(kind) if isinstance(kind, str) else kind
+        for name, text in asked.options.items():
+            if name not in found.supported_options:
+                remedy = _REMEDIES.get(name, _LEAVE_OUT)
+                raise ValueError(f"{text} does not go with {reason}; {remedy}.")
+        return found(views, asked)
     raise ValueError(
         f"device={asked.device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
         "'cuda:0,cuda:1' (both) or 'mps'."
     )
-
-
-def _checked(kind: str | type[Place], reason: str, views: Views, asked: PlaceRequest) -> Place:
-    """Return a place of this class, if it supports all options."""
-    found: type[Place] = resolve_name(kind) if isinstance(kind, str) else kind
-    for name, text in asked.options.items():
-        if name not in found.supported_options:
-            remedy = _REMEDIES.get(name, _LEAVE_OUT)
-            raise ValueError(f"{text} does not go with {reason}; {remedy}.")
-    return found(views, asked)
