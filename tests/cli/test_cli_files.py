@@ -142,8 +142,8 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     omcal_command("predict", model, path, *order, "--out", out)
     by_mask = expected.predict(data.views, present=data.present)
     assert_array_equal(read_labels(out).labels.astype(int), by_mask)
-    ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
-    assert is_one_error_line(ended) and f"{lacking} lacks 9, and --method" in ended.err
+    ended = omcal_command("cluster", path, "--clusters", 3, "--method", "fsmsc")
+    assert is_one_error_line(ended) and f"view {lacking!r} lacks 9 of 90 samples" in ended.err
     report = tmp_path / "report.html"
     assert omcal_command("cluster", path, "--clusters", 3, "--report", report).code == 0
     assert "for 81 samples" in report.read_text()  # those that are in every view
@@ -155,7 +155,8 @@ def test_inspect_says_what_stands_in_the_way(omcal_command, tmp_path):
     few, nowhere = MADE.views["view1"].copy(), MADE.views["view2"].copy()
     few[:80] = np.nan
     np.savez(tmp_path / "few.npz", few=few, b=nowhere)
-    assert "few has only 10 of 90 samples" in omcal_command("inspect", tmp_path / "few.npz").out
+    out = omcal_command("inspect", tmp_path / "few.npz").out
+    assert "view 'few' has 10 samples, fewer than --anchors" in out
     assert is_one_error_line(omcal_command("cluster", tmp_path / "few.npz", "--clusters", 8))
     nowhere[:2] = np.nan
     np.savez(tmp_path / "nowhere.npz", few=few, b=nowhere)

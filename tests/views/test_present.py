@@ -328,3 +328,11 @@ def test_a_masked_array_of_dask_is_refused():
     masked = da.ma.masked_less(da.from_array(VIEWS[0]), 0)
     with pytest.raises(ValueError, match=r"view 'view2' is a masked array of Dask.*filled"):
         OMCAL(3).fit([da.from_array(VIEWS[1]), masked])
+
+
+def test_masks_without_absent_samples_say_nothing():
+    data = make_multiview(90, n_clusters=3, missing=0.2, random_state=0)
+    complete = np.logical_and.reduce(list(data.present.values()))
+    found = ConcatKMeans(3, random_state=0).fit(data.views[complete])
+    arrays = [view[complete] for view in data.views.values()]
+    assert_array_equal(found.labels_, ConcatKMeans(3, random_state=0).fit(arrays).labels_)

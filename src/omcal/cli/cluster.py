@@ -15,7 +15,6 @@ from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
 from omcal.cli.files import (
     remarks,
-    require_complete,
     require_ending,
     require_label_format,
     samples_of,
@@ -129,8 +128,6 @@ def cluster(
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data = reading.load()
-    if not found.takes_absent:
-        require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
         raise ValueError("--dry-run does not look for the number of clusters; give --clusters N.")
     ours_only = with_scales(parameters, data) if found.name == "omcal" else {}

@@ -39,15 +39,6 @@ def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
     return [*taken, *notes, *absences(data)]
 
 
-def require_complete(data: MultiViewData, option: str) -> None:
-    """Refuse data with absent samples for an option that does not support them."""
-    for remark in absences(data):
-        raise omcal.datasets.DataError(
-            f"{remark}, and {option} does not support samples missing from a view; leave it out, "
-            "choose complete --views, or remove the samples (of several files: --join inner)."
-        )
-
-
 def require_ending(path: Path | None, option: str, endings: Sequence[str]) -> None:
     """Refuse a file with an ending of another format, before the work."""
     if path is not None and path.suffix.lower() not in ("", *endings):

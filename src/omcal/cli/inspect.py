@@ -8,6 +8,7 @@ from typing import Any
 import omcal
 from omcal.cli import options
 from omcal.cli.console import deliver, print_table, stdout
+from omcal.cli.parameters import in_options
 from omcal.cli.reading import Reading, reads
 from omcal.cli.runs import estimate_record, expected_fit, usual_runs
 
@@ -53,6 +54,8 @@ def _scales(reading: Reading) -> list[str]:
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
     """Return the command that clusters the files, its obstacle if any, and its estimate."""
+    from omcal.views.present import require_enough
+
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
     words = shlex.join(["omcal", "cluster", *reading.words()])
     plan = {
@@ -71,21 +74,11 @@ def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
             n_runs, _ = usual_runs(model, views)
             expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
             plan["estimate"] = estimate_record(expected)
-            plan["obstacle"] = _too_few(found, expected.n_anchors)
+            there = [found["n_samples"] - view["n_missing_rows"] for view in views]
+            require_enough([view["name"] for view in views], there, expected.n_anchors)
         except ValueError as error:
-            plan["obstacle"] = str(error)
+            plan["obstacle"] = in_options(str(error))
     return plan
-
-
-def _too_few(found: dict[str, Any], n_anchors: int) -> str | None:
-    for view in found["views"]:
-        there = found["n_samples"] - view["n_missing_rows"]
-        if there < n_anchors:
-            return (
-                f"{view['name']} has only {there} of {found['n_samples']} samples, fewer than the "
-                f"{n_anchors} anchors; leave it out with --views, or lower --anchors."
-            )
-    return None
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def require_equal_lengths(views: Mapping[str, Any], kind: type[ValueError]) -> N
     """Refuse views with different numbers of rows."""
     if len({view.shape[0] for view in views.values()}) > 1:
         raise kind(
-            f"the views have different numbers of samples: {listed_shapes(views)}; row i must be "
+            f"the views have different numbers of samples ({listed_shapes(views)}); row i must be "
             "the same sample in every view. omcal.datasets.join_views joins tables by an id."
         )
 

@@ -223,10 +223,11 @@ def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
 
 def _require_complete(views: Views) -> None:
     for view in views:
-        if view.present is not None:
+        if view.present is not None and not view.present.all():
             raise ValueError(
                 f"view {view.name!r} lacks {int((~view.present).sum())} of {views.n} samples, and "
-                "this method needs all samples in every view; remove or impute them first."
+                "this method needs all samples in every view; leave the view out, or remove the "
+                "samples (of several files by join='inner', --join inner)."
             )
 
 
