@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
 from omcal.baselines._base import Baseline
 from omcal.baselines._distances import as_floats, squared_norms
+from omcal.baselines._spectral import kmeans_labels
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
@@ -108,8 +108,7 @@ class NMFClustering(Baseline):
         self.n_iter_ = int(model.n_iter_)
         if self.labels == "argmax":
             return np.asarray(self.memberships_.argmax(axis=1))
-        kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
-        return np.asarray(kmeans.fit_predict(self.memberships_))
+        return kmeans_labels(self.memberships_, self.n_clusters, random_state, n_init=20)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.metrics import overlaps
 from omcal.model.certainty import margins, typicality
 from omcal.views.view import Views
 
@@ -74,10 +75,9 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
 def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
     """Return the column of F of one run for each cluster of the joint result."""
     c = model.n_clusters_
-    counts = np.zeros((c, c))
-    for block in row_blocks(graphs.n, _BLOCK):
-        found = indicate(model._rule.consensus, graphs[block])[1]
-        np.add.at(counts, (labels[block], found), 1)
+    blocks = row_blocks(graphs.n, _BLOCK)
+    found = [indicate(model._rule.consensus, graphs[block])[1] for block in blocks]
+    counts = overlaps(labels, np.concatenate(found), c, c)
     return np.asarray(linear_sum_assignment(counts, maximize=True)[1])
 
 
