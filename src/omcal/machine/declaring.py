@@ -77,7 +77,7 @@ class Declared:
         default = f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
         tail = "optional" if self.default is None else f"default={default}"
         head = self.kind if "default=" in self.kind else f"{self.kind}, {tail}"
-        return f"{head}\n{textwrap.indent(textwrap.fill(self.help, _WIDTH), '    ')}"
+        return f"{head}\n{textwrap.indent(self.help, '    ')}"
 
 
 def parameter(
@@ -92,6 +92,7 @@ def parameter(
     """Declare a parameter; see `Declared`."""
     text = " ".join(help.split())
     brief = text.split(".")[0].split(";")[0] + "."
+    text = inspect.cleandoc(help) if "\n\n" in help else textwrap.fill(text, _WIDTH)
     return Declared(default, constraint, kind, text, kw_only, **{"brief": brief, **option})
 
 

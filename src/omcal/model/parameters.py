@@ -121,18 +121,17 @@ class SharedParameters(Declares):
         default="auto",
         constraint=(Words(_SCALES), dict, None),
         kind=f"{_words(*_SCALES)}, None or dict",
-        help="""How the views are scaled. "auto" recognises the kind of each from up to 2048 of
-        its rows and says in `view_scales_` what it took, and why: "tfidf" for mostly zero,
-        non-negative views and other counts (damped, times inverse document frequency, rows of
-        length 1), "unit" for mostly zero ones with negative values (rows of length 1), "view" for
-        rows of length 1 that are not whole numbers (one factor), "log" for other non-negative
-        features with long tails (z-score of log(1 + x / median)), else "standard" (z-score of
-        each feature). These five end with total variance 1, so that the width of a view does not
-        decide how much it counts, and can be asked for by name. "feature": z-score of each
-        feature alone. "sample": z-score of each sample within each view. None: the data as they
-        are. Constant features become 0. Sparse views are not centred and stay sparse, unless
-        more than two thirds of their entries are stored. A dict has one of these by the name of
-        a view; views that it does not name are "auto".""",
+        help="""How the views are scaled. A dict sets it by view; views that it lacks are "auto".
+
+        - "auto": one of the next five, by the kind of the view; `view_scales_` has the reason;
+        - "tfidf": damped, times inverse document frequency, rows of length 1; for counts;
+        - "unit": rows of length 1; for mostly zero views with negative values;
+        - "log": z-score of log(1 + x / median); for non-negative features with long tails;
+        - "view": one factor; for rows of length 1 that are not whole numbers;
+        - "standard": z-score of each feature, 0 for constant ones; for other views;
+        - "feature", "sample": z-score of each feature or each sample alone; None: unchanged.
+
+        The five give total variance 1. Sparse views stay so unless over two thirds is stored.""",
         option="--scale",
         brief="""How views are scaled: auto (each by its kind), tfidf, unit, log, standard, """
         """feature, sample, view or none; of single views: rna=log,image=none.""",
