@@ -21,7 +21,7 @@ from omcal.metrics import (
     recall,
 )
 
-quick = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+quick = settings(max_examples=60, deadline=None)
 SCORES = {
     "accuracy": clustering_accuracy,
     "nmi": nmi,

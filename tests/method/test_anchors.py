@@ -563,7 +563,7 @@ def test_the_blocks_of_rows_that_are_scaled_do_not_show(monkeypatch, form, scale
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 6),

@@ -19,7 +19,7 @@ from omcal.method.graph import (
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
-quick = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+quick = settings(max_examples=100, deadline=None)
 
 
 @pytest.fixture(scope="module", params=["numpy", pytest.param("compiled", marks=pytest.mark.slow)])

@@ -16,7 +16,7 @@ from omcal.method.scaling import SCALES, Scaling, ScalingPlan
 from omcal.views.kinds import Kind
 from omcal.views.view import View
 
-quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+quick = settings(max_examples=40, deadline=None)
 
 
 def scaled(X, scale):

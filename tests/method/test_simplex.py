@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from omcal.method.simplex import _shrink_to_interior, minimize_on_simplex, project_simplex
 
-quick = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+quick = settings(max_examples=150, deadline=None)
 finite = st.floats(-1e3, 1e3, width=64)
 vectors = arrays(np.float64, st.integers(1, 30), elements=finite)
 
