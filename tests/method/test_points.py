@@ -141,10 +141,9 @@ def test_products_of_sparse_rows_with_full_and_rare_columns():
 @pytest.mark.parametrize(("form", "most"), [(np.asarray, 20), (sparse.csr_array, 2)])
 def test_products_among_the_points_take_no_more_than_twice_their_rows(form, most, monkeypatch):
     X = np.random.default_rng(0).random((most, 10))
-    if form is np.asarray:  # few dense rows always have them
-        few = Vectors(np.vstack([X, X]))
-        assert isinstance(few.among_themselves, InnerProducts)
-        monkeypatch.setattr(module, "FEW_ROWS", 0)
+    few = Vectors(form(np.vstack([X, X])))  # few rows always have them
+    assert isinstance(few.among_themselves, InnerProducts)
+    monkeypatch.setattr(module, "FEW_ROWS", 0)
     assert isinstance(Vectors(form(X)).among_themselves, InnerProducts)
     more = Vectors(form(np.vstack([X, X[:1]])))
     assert more.among_themselves is more

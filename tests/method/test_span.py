@@ -402,8 +402,8 @@ def test_wide_texts_have_means_of_clusters_by_their_frequent_features(monkeypatc
     assert inside is None and anchors[0].dtype == np.float64
     # Anchors are means of rows, with all features, near one group each.
     assert anchors[0][:, 1::3].any()
-    few, columns = frequent_features(rows, (220,))
-    own, labels, centres = span_module._clusters(
+    few, _ = frequent_features(rows, (220,))
+    own, labels, _ = span_module._clusters(
         few, 12, np.random.RandomState(0), compiled=False, most=(5, 0)
     )
     for j in range(12):

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from omcal import OMCAL
+from omcal.method import span
 from omcal.method.anchors import distinct_rows
 
 
@@ -53,9 +54,11 @@ def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("widest", [1 << 14, 100])
 @pytest.mark.parametrize("seed", [4, 6, 8])
-def test_wide_rows_in_any_form_give_the_same_labels(seed):
-    """Anchors are found in a few directions, which must not depend on the order of the columns."""
+def test_wide_rows_in_any_form_give_the_same_labels(monkeypatch, seed, widest):
+    """Anchors are found in a few directions, or in frequent features, of columns in any order."""
+    monkeypatch.setattr(span, "_WIDEST_OF_ONE_RUN", widest)
     rng = np.random.default_rng(seed)
     y = rng.integers(6, size=1200)
     X = rng.poisson(0.25 * np.exp(0.9 * rng.normal(size=(6, 220)))[y]).astype(float)

@@ -21,6 +21,7 @@ from omcal.machine.arrays import Array
 Result = TypeVar("Result")
 
 IN_CACHE = 1 << 22  # bytes
+_COLUMNS_READ_ONCE = 96
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
@@ -70,11 +71,13 @@ def row_slice(X: Any, rows: slice) -> Any:
 
 
 def sparse_product(X: Any, W: Array) -> Array:
-    """Return X W for a block of sparse rows; a W larger than the cache is read once.
+    """Return X W for a block of sparse rows; a W of many columns beyond the cache is read once.
 
-    2000 rows with 60 of 50000 columns take a quarter less time so, with 100 columns of W.
+    With 100 or 150 columns of W, 30000 × 50000 counts take 14 or 23 % less CPU time so. With 30 or
+    65 they take more: court opinions of 1330 terms take up to three times as long.
     """
-    return np.asarray((X.tocsc() if W.nbytes > IN_CACHE else X) @ W)
+    once = W.shape[1] >= _COLUMNS_READ_ONCE and W.nbytes > IN_CACHE
+    return np.asarray((X.tocsc() if once else X) @ W)
 
 
 def _share_out(

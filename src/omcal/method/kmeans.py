@@ -21,6 +21,7 @@ FEWEST_SEED_ROWS = 1024  # where k-means uses all rows
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # iterations on the whole sample, after the part
+MOST_ITERATIONS = MAX_ITER_PART, MAX_ITER_SAMPLED
 TOLERANCE = 1e-4
 # Rows per candidate of the start: up to here the products of all rows with each other, at once,
 # take less time than the products with the candidates, a few at a time.
@@ -37,11 +38,13 @@ def lloyd(
     n_trials: int,
     random_state: np.random.RandomState,
     start_rows: int | None = None,
+    most: tuple[int, int] = MOST_ITERATIONS,
 ) -> Any:
     """Return centres by Lloyd's algorithm.
 
-    With `sampled` the points are a sample of 256 per centre in random order, and the first
-    iterations use its first points. Else the start is drawn from `start_rows` points; None: all.
+    With `sampled` the points are a sample of 256 per centre in random order; `most` limits the
+    iterations on its first points, and on all. Else the start is drawn from `start_rows` points;
+    None: all.
     """
     with one_blas_thread():
         if not sampled:
@@ -55,8 +58,8 @@ def lloyd(
         part = points[: PART_PER_ANCHOR * n_clusters]
         few = part[: SEED_PER_ANCHOR * n_clusters]
         chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
-        centres = _improved(few.at(chosen), part, n_clusters, MAX_ITER_PART)
-        return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
+        centres = _improved(few.at(chosen), part, n_clusters, most[0])
+        return _improved(centres, points, n_clusters, most[1])
 
 
 def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:

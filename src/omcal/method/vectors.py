@@ -62,7 +62,7 @@ class Vectors(Points):
     def among_themselves(self) -> Points:
         # They take no more memory than the rows twice or 32 MB, or than centres of sparse rows do.
         width = int(self.X.shape[1])
-        most = width // 4 if sparse.issparse(self.X) else max(2 * width, FEW_ROWS)
+        most = max(width // 4 if sparse.issparse(self.X) else 2 * width, FEW_ROWS)
         return InnerProducts(self.X) if self.n <= min(inner_products.MOST_ROWS, most) else self
 
     @cached_property
