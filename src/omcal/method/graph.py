@@ -29,7 +29,7 @@ from omcal.views.view import Matrix, View, Views, check_finite
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
 _FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
-_FOLDED_ENTRIES = 1 << 18  # of the anchors, as they are folded into a product
+_FOLDED_ENTRIES = 1 << 16  # of the anchors, as they are folded into a product, in the cache
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
 _IN_REGISTERS = 16  # neighbours of the compiled search
