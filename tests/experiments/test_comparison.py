@@ -91,7 +91,8 @@ def test_without_classes_stability_agreement_and_time(unlabelled, tmp_path):
     for word in ("stability", "agreement", "in view1", "seconds", "k-means, all views"):
         assert word in parser.found
     assert "ACC" not in parser.found
-    assert parser.found.count("agreement") == 1
+    assert parser.found.count("agreement") == 3  # in the table, and above its bars
+    assert out.read_text().count('<td data-label="" class="bar v') == 2 * 3
     expected = view_agreement(
         MADE, find_method("omcal").make(4, random_state=1).fit(MADE.views).labels_
     )

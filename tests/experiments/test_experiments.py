@@ -228,6 +228,8 @@ def test_from_records_alone(tmp_path):
     page = (tmp_path / "reproduction.md").read_text()
     assert "put Cifar10.mat into the folder" in page and "## Coil: the paper's file" in page
     assert "## Cifar10" not in page
+    html = (tmp_path / "report.html").read_text()
+    assert html.count('<img src="data:image/svg+xml') == len(names) and "https://" not in html
     linked = re.findall(r"\]\(([^)]+)\)", page)
     assert len(linked) == 5 and all((tmp_path / link).exists() for link in linked)
     assert "| Coil | 0.500(-)<br>1.000(0.000)<br>-0.500 |" in page

@@ -179,7 +179,7 @@ def test_killed_and_started_again(tmp_path):
     assert sorted(keys) == sorted(cell.key for cell in plan.cells())
     assert all(r["status"] == "ok" for r in read_records(path))
     assert path.read_bytes().count(b"\n") == len(keys)
-    assert (out / "reproduction.md").exists() and (out / "tables" / "results_acc.tex").exists()
+    assert (out / "report.html").exists() and (out / "tables" / "results_acc.tex").exists()
 
 
 @pytest.mark.long

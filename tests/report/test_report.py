@@ -30,7 +30,7 @@ from omcal.model.subset_fits import graphs_of
 from omcal.report import write_report
 from omcal.report.findings import Findings
 from omcal.report.html import page, paragraph, put
-from omcal.report.layout import model_layout, nearest_of, sample_layout
+from omcal.report.layout import mixed_clusters, model_layout, nearest_of, sample_layout
 from omcal.select.parameters import tune_without_labels
 from report_cases import (
     NASTY,
@@ -582,6 +582,19 @@ def test_the_map_does_not_know_the_clusters(data, model):
 
 
 @pytest.mark.slow
+def test_clusters_that_the_map_mixes_are_said(data, model, tmp_path):
+    labels = np.asarray(model.labels_)
+    xy = np.column_stack([np.cos(labels), np.sin(labels)])
+    xy += np.random.default_rng(0).normal(scale=0.01, size=xy.shape)
+    assert mixed_clusters(xy, labels) == []
+    some = labels > 0
+    xy[some] = np.random.default_rng(1).random((some.sum(), 2)) / 10
+    assert mixed_clusters(xy, labels) == [1, 2, 3]
+    page = write_report(model, tmp_path / "report.html", data.views, positions=xy)
+    assert "On the map clusters 1, 2 and 3 are mixed with others" in page.read_text(encoding="utf-8")
+    assert mixed_clusters(np.zeros((1, 2)), np.zeros(1, int)) == []
+
+
 def test_the_map_of_digits_is_trustworthy():
     X = load_digits().data[:600]
     model = OMCAL(10, random_state=0).fit(X)

@@ -7,6 +7,9 @@ import re
 import pytest
 
 from browser import CHROMIUM, Browser
+from experiment_cases import PAPER, write_records
+from omcal.experiments.outputs import write_outputs
+from omcal.experiments.plan import Plan
 from report_cases import NASTY, SECTIONS, large_report, make_data, payload_of
 from report_cases import report_with_nasty_names as nasty_report
 
@@ -369,4 +372,28 @@ def test_the_watch_on_the_policy_sees_a_refusal(browser, made, tmp_path):
     page = browser.open(changed)
     assert page.run("window.ran") is None
     assert any("Content Security Policy" in complaint for complaint in page.complaints())
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def reproduction(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduction")
+    write_records(folder / "records.jsonl")
+    return write_outputs(Plan(PAPER, 1, quick=True), folder / "records.jsonl", folder, None)[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_reproduction_is_shown(browser, reproduction, width):
+    page = browser.open(reproduction, width=width)
+    titles = page.run("Array.from(document.querySelectorAll('section h2'), h => h.textContent)")
+    assert {"Data", "Reasons for differences", "Clustering results", "Figures"} <= set(titles)
+    assert len(page.run("Array.from(document.querySelectorAll('section[id]'), s => s.id)")) >= 8
+    figures = page.run(
+        "Array.from(document.querySelectorAll('figure img'), i => [i.naturalWidth, i.offsetHeight])"
+    )
+    assert len(figures) == 5 and min(min(size) for size in figures) > 100
+    assert page.run("document.querySelectorAll('table').length") > 15
+    assert page.run("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.complaints() == []
     page.close()

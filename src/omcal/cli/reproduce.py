@@ -44,6 +44,10 @@ MemoryLimit = Annotated[
     float | None,
     typer.Option("--memory-limit", metavar="GB", min=1e-3, help="Memory limit per cell."),
 ]
+AsPublished = Annotated[
+    bool,
+    typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB per cell."),
+]
 FromRecords = Annotated[
     bool,
     typer.Option("--from-records", help="Run nothing; make tables and figures from the records."),
@@ -59,6 +63,7 @@ def reproduce(
     jobs: Jobs = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    published_limits: AsPublished = False,
     from_records: FromRecords = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,6 +80,7 @@ def reproduce(
 
     paper = load_paper()
     settings = paper.run | (paper.quick if quick else {})
+    settings |= paper.run["published"] if published_limits else {}
     given = {"seeds": seeds, "jobs": jobs, "time_limit": time_limit, "memory_limit": memory_limit}
     settings |= {name: value for name, value in given.items() if value is not None}
     plan = Plan(paper, settings["seeds"], quick).limited_to(names(only) or ())

@@ -25,6 +25,7 @@ def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
     paper = plan.paper
     yield headline_table(plan, summary)
     yield datasets_table(paper, summary)
+    yield complexity_table(paper)
     yield parameters_table(paper)
     for metric in paper.metrics:
         yield results_table(plan, summary, metric)
@@ -64,6 +65,13 @@ def _status(summary: Summary, dataset: str) -> str:
 def _sizes(here: dict[str, Any]) -> str:
     features = ", ".join(map(str, here["features"]))
     return f"{here['samples']} × ({features}), {here['clusters']} classes"
+
+
+def complexity_table(paper: Paper) -> Table:
+    """Return the complexities as published."""
+    rows = [[name, f"$O({form})$"] for name, form in paper.contents["complexity"].items()]
+    notes = ["n samples, d features, c clusters, m anchors, V views, t iterations, l widths."]
+    return Table("complexity", "Computational complexity", ["method", "time"], rows, notes)
 
 
 def parameters_table(paper: Paper) -> Table:

@@ -1,12 +1,16 @@
 """Tables, figures and document made from the records; the page of a comparison.
 
-The document, `reproduction.md`, has our numbers beside the paper's and says why they differ.
+The document, `reproduction.md` and `report.html`, has our numbers beside the paper's and says why
+they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
@@ -14,15 +18,16 @@ from omcal.experiments.contents import all_tables, beside_table
 from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import NOT_RUN, Plan
 from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
-from omcal.experiments.tables import Entry, Table
+from omcal.experiments.tables import Entry, Table, cell_text
 from omcal.machine.files import replacing, write_whole
 from omcal.machine.optional import require
-from omcal.report.html import Cell, Html, Section, TableRow, join, page, paragraph
+from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
 from omcal.report.html import table as html_table
 
 TITLE = "Reproduction of the paper's results"
 _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
+_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
 _INTRODUCTION = (
     "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
     "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
@@ -32,32 +37,64 @@ _INTRODUCTION = (
 )
 
 
-def document(plan: Plan, summary: Summary, tables: list[Table], figures: list[str]) -> str:
-    """Return the document in Markdown; `figures` are links."""
-    named = {table.name: table.body() for table in tables}
+class Figure(NamedTuple):
+    """A drawn figure; beside the .svg there is a .png."""
+
+    title: str
+    path: Path
+
+
+# The parts of the document by the title of their section; texts are Markdown.
+Sections = Mapping[str, Sequence[str | Table | Figure]]
+
+
+def page_sections(
+    plan: Plan, summary: Summary, tables: list[Table], figures: list[Figure]
+) -> Sections:
+    """Return the contents of the document after its introduction."""
+    named = {table.name: table for table in tables}
     reasons = plan.paper.reasons
     by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
     general = "\n".join(f"- {reason}" for reason in reasons["general"])
     how_it_ran = "Conditions:\n\n" + "\n".join(f"- {line}" for line in conditions(summary))
-    sections = {
+    sections: dict[str, Sequence[str | Table | Figure]] = {
         "OMCAL and OCAL in short": [named["headline"], how_it_ran],
         "Data": [named["datasets"]],
-        "Reasons for differences": [general, by_method.body()],
+        "Reasons for differences": [general, by_method],
         "Parameters of OMCAL": [named["parameters"]],
     }
     for dataset in filter(summary.is_present, (*plan.paper.datasets, *plan.paper.single_datasets)):
         table = beside_table(plan, summary, dataset)
         reason = reasons["dataset"].get(dataset)
-        sections[table.title] = [reason, table.body()] if reason else [table.body()]
-    sections |= {
+        sections[table.title] = [reason, table] if reason else [table]
+    return sections | {
         "Best point of the grid, chosen by labels": [named["grid_by_labels"]],
         "Figures": figures,
         "What did not run": [failures(summary)],
     }
+
+
+def markdown(sections: Sections) -> str:
+    """Return the document in Markdown, with links to the figures beside it."""
     parts = [f"# {TITLE}", _INTRODUCTION]
     for title, contents in sections.items():
-        parts += [f"## {title}", *contents]
+        parts.append(f"## {title}")
+        for part in contents:
+            if isinstance(part, Figure):
+                parts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
+            else:
+                parts.append(part.body() if isinstance(part, Table) else part)
     return "\n\n".join(parts) + "\n"
+
+
+def webpage(sections: Sections) -> str:
+    """Return the document as a page that needs no other file."""
+    parts = [
+        Section(f"part{k}", title, title, join(*map(_html, contents)), long=True)
+        for k, (title, contents) in enumerate(sections.items(), start=1)
+    ]
+    lead = _paragraphs(_INTRODUCTION)
+    return page(title=TITLE, kind="Reproduction", lead=lead, sections=parts, data={})
 
 
 def conditions(summary: Summary) -> list[str]:
@@ -105,9 +142,12 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     tables = list(all_tables(plan, summary))
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
-    text = out / "reproduction.md"
-    write_whole(text, document(plan, summary, tables, figures))
-    return [text, out / "tables", out / "figures"]
+    text, html = out / "reproduction.md", out / "report.html"
+    sections = page_sections(plan, summary, tables, figures)
+    write_whole(text, markdown(sections))
+    of_the_paper = [one for one in tables if one.name.startswith(("results_", "times", "single_"))]
+    write_whole(html, webpage({**sections, "Clustering results": of_the_paper}))
+    return [html, text, out / "tables", out / "figures"]
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> None:
@@ -118,30 +158,73 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
             table.write(folder / f"{table.name}{ending}")
 
 
-def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[str]:
-    """Write each figure as .svg and .png; return links to them in Markdown."""
+def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
+    """Write each figure as .svg and .png; return them."""
     folder.mkdir(parents=True, exist_ok=True)
     # Text as text, and the same file for the same records.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
-    links = []
+    written = []
     with require("matplotlib", "figures").rc_context(settings):
         for name, title, figure in all_figures(plan, summary):
-            with replacing(folder / f"{name}.svg") as temporary:
+            path = folder / f"{name}.svg"
+            with replacing(path) as temporary:
                 figure.savefig(temporary, format="svg", metadata={"Date": None})
             with replacing(folder / f"{name}.png") as temporary:
                 figure.savefig(temporary, format="png", dpi=100)
-            links.append(f"![{title}]({folder.name}/{name}.png)")
-    return links
+            written.append(Figure(title, path))
+    return written
 
 
 def table_page(table: Table) -> str:
-    """Return a page of one table."""
+    """Return a page of one table, with bars of its main columns."""
+    charts = [f"<div>{_bars(table, name)}</div>" for name in _DRAWN if name in table.header]
+    side_by_side = Html(f'<div class="cards">{"".join(charts)}</div>')
+    sections = [
+        Section("table", "Methods", "Methods", _table(table, "comparison")),
+        Section("charts", "Scores and times", "Charts", side_by_side, long=True),
+    ]
+    return page(title=table.title, kind="Comparison", lead=Html(""), sections=sections, data={})
+
+
+def _bars(table: Table, name: str) -> Html:
+    """Return a column as bars: scores on a scale to 1, times on one to the longest."""
+    column = table.header.index(name)
+    texts = [cell_text(row[column]) for row in table.rows]
+    values = [_number(text) for text in texts]
+    largest = max(*values, 1e-12) if name == "seconds" else 1.0
+    rows: list[TableRow] = [
+        [cell_text(row[0]), text.replace("(", " ("), bar(value / largest)]
+        for row, text, value in zip(table.rows, texts, values, strict=True)
+    ]
+    return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
+
+
+def _number(text: str) -> float:
+    """Return the mean that a cell begins with; 0 of a cell without one."""
+    try:
+        return float(text.partition("(")[0])
+    except ValueError:
+        return 0.0
+
+
+def _html(part: str | Table | Figure) -> Html:
+    if isinstance(part, str):
+        return _paragraphs(part)
+    if isinstance(part, Table):
+        return _table(part, title=part.title)
+    # As an image: the policy of the page forbids the styles that are inside.
+    data, title = b64encode(part.path.read_bytes()).decode(), escape(part.title)
+    return Html(
+        f'<figure class="figure"><img src="data:image/svg+xml;base64,{data}" '
+        f'alt="{title}"><figcaption>{title}</figcaption></figure>'
+    )
+
+
+def _table(table: Table, file: str = "", title: str = "") -> Html:
     rows: list[TableRow] = [[_cell(entry) for entry in row] for row in table.rows]
     kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
-    drawn = html_table(table.header, rows, "", kind, "comparison")
-    body = join(drawn, *map(_paragraphs, table.notes))
-    sections = [Section("table", "Methods", "Methods", body)]
-    return page(title=table.title, kind="Comparison", lead=Html(""), sections=sections, data={})
+    drawn = html_table(table.header, rows, title, kind, file)
+    return join(drawn, *map(_paragraphs, table.notes))
 
 
 def _paragraphs(text: str) -> Html:
@@ -150,7 +233,7 @@ def _paragraphs(text: str) -> Html:
     return join(*(paragraph(line, "quiet") for line in lines if line.strip()))
 
 
-def _cell(entry: str | Entry) -> str | Cell:
-    if isinstance(entry, Entry):  # a narrow column may break the line before the spread
-        return Cell(entry.text.replace("(", " ("), _KINDS[entry.rank])
-    return entry
+def _cell(entry: str | Entry) -> Cell:
+    # A narrow column may break the line before the spread.
+    lines = "<br>".join(escape(cell_text(entry)).replace("(", " (").split("\n"))
+    return Cell(Html(lines), _KINDS[entry.rank] if isinstance(entry, Entry) else "")

@@ -313,13 +313,17 @@ def _tie_limit(dtype: np.dtype) -> Any:
 
 def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> bool:
     """Write Eq. 2 for a block of rows; return False where a product is not finite."""
-    if not np.isfinite(products.sum(dtype=np.float64)):
+    sizes = np.abs(products)
+    largest, of_bias = sizes.max(), np.abs(bias).max()
+    if not np.isfinite(largest):
         return False
-    scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
     products += bias
     nearest, d = nearest_columns(products, indices.shape[1] + 1)
+    limit = tie * max(largest, of_bias)
+    if not (d[:, -1] - d[:, 0] > limit).all():  # maxima of short rows take long, ties are rare
+        limit = tie * np.maximum(sizes.max(axis=1), of_bias)
     indices[:] = nearest[:, :-1]
-    weights[:] = anchor_weights(d, tie * scale)
+    weights[:] = anchor_weights(d, limit)
     return True
 
 

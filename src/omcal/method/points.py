@@ -84,7 +84,7 @@ def first_nearest(d: Array, slack: Array, axis: int) -> Array:
     # Along columns NumPy's argmax takes three times as long as the largest of falling numbers.
     last = len(d) - 1
     falling = np.arange(last, -1, -1, dtype=np.min_scalar_type(last))
-    return last - (falling[:, None] * near).max(axis=0).astype(np.intp)
+    return np.asarray(last - (falling[:, None] * near).max(axis=0).astype(np.intp))
 
 
 def tie_slack(points: Array, centres: Array) -> Array:

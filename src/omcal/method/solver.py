@@ -12,6 +12,7 @@ from omcal.machine.arrays import Floats, Mask
 from omcal.method.rows import AbstractRows, Sums
 from omcal.method.updates import (
     ConsensusGraph,
+    Shrunk,
     fused_gram,
     graph_products,
     objective,
@@ -157,9 +158,7 @@ class Iteration:
         for _ in range(p.small_steps):
             AtF = weighted_sum(alpha, sums.StF)
             MtM = fused_gram(alpha, self._StS, AtF, sums.FtF, G, p.gamma)
-            shrunk = soft_threshold(MtM, p.tau)
-            if shrunk.squares <= 0:
-                raise VanishedGraphError(_vanished(p.beta, p.gamma, MtM))
+            shrunk = thresholded(MtM, p)
             Z = ConsensusGraph(alpha, G, shrunk.T, p.gamma)
             SZ = graph_products(Z, self._StS, sums.StF)
             alpha = self._last = p.weights(self._last, self._H, SZ, sums, G)
@@ -197,9 +196,14 @@ class Momentum:
         self.age = 0
 
 
-def _vanished(beta: float, gamma: float, MtM: Floats) -> str:
+def thresholded(MtM: Floats, problem: Problem) -> Shrunk:
+    """Update Z, Eq. 23, from MᵀM; raise where nothing is left of it."""
+    shrunk = soft_threshold(MtM, problem.tau)
+    if shrunk.squares > 0:
+        return shrunk
+    beta, gamma = problem.beta, problem.gamma
     largest = float(np.sqrt(max(np.linalg.eigvalsh(MtM)[-1], 0.0)))
-    return (
+    raise VanishedGraphError(
         f"beta={beta:g} removes the whole consensus graph, which leaves no clusters to read off; "
         f"its largest singular value is {largest:.3g}: use beta well below "
         f"{2 * (1 + gamma) * largest:.3g}."

@@ -46,7 +46,7 @@ class Reference:
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
         member = members(labels, c, np.float64)
-        cells = np.arange(n * V).reshape(n, V, 1) * c + groups[graphs.indices]
+        cells = np.arange(0, n * V * c, c).reshape(n, V, 1) + groups[graphs.indices]
         weights = graphs.weights.astype(np.float64, copy=False).ravel()
         at_groups = np.bincount(cells.ravel(), weights, n * V * c).reshape(n, V * c)
         mass, squares = (

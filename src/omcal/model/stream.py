@@ -20,9 +20,8 @@ from omcal.machine.threads import row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel, Predictor, indicate
-from omcal.method.rows import Sums
-from omcal.method.solver import Iteration, Problem
-from omcal.method.updates import ConsensusGraph
+from omcal.method.solver import Problem, thresholded
+from omcal.method.updates import ConsensusGraph, fused_gram, orthogonal_factor
 from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
@@ -78,21 +77,20 @@ class StreamSums:
     def step(self, Z: ConsensusGraph, beta: float, gamma: float) -> ConsensusGraph:
         """Return Z after one G step (Eq. 20) and one Z step (Eq. 23) from the sums."""
         one = np.ones(1)
+        ZtF = replace(Z, alpha=one).transposed_times_f(self.AtF[None], self.FtF)
+        G = orthogonal_factor(ZtF)  # F is at its fixed point
+        MtM = fused_gram(one, self.AtA[None, None], self.AtF, self.FtF, G, gamma)
         problem = Problem(beta, gamma, "fixed", one, max_iter=1, tol=0.0)
-        work = Iteration(None, self.AtA[None, None], Z.G, problem)  # type: ignore[arg-type]
-        work.consensus = replace(Z, alpha=one)
-        work.finish(Sums(self.AtF[None], self.FtF, self.FtF))  # F is at its fixed point
-        return replace(work.consensus, alpha=Z.alpha)
+        return ConsensusGraph(Z.alpha, G, thresholded(MtM, problem).T, gamma)
 
 
 def weighted_graph(graphs: AnchorGraphs, alpha: Floats) -> Floats:
     """Return A = Σ_v alpha_v S_v as a dense float64 matrix."""
-    n, V, k = graphs.indices.shape
-    values = (graphs.weights * alpha[:, None]).astype(np.float64, copy=False).reshape(-1)
-    starts = np.arange(0, n * V * k + 1, V * k)
-    columns = graphs.indices.astype(np.int32).reshape(-1)
-    A = sparse.csr_array((values, columns, starts), shape=(n, graphs.n_anchors))
-    return np.asarray(A.toarray())
+    m = graphs.n_anchors
+    cells = graphs.indices + np.arange(0, graphs.n * m, m)[:, None, None]
+    values = graphs.weights * alpha[:, None]
+    A: Any = np.bincount(cells.ravel(), values.ravel(), graphs.n * m)
+    return np.asarray(A.reshape(-1, m))
 
 
 class Reservoir:

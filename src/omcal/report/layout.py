@@ -27,6 +27,7 @@ _DIRECTIONS = 30  # of a view: those of largest variance
 _NEIGHBORS = 10
 _CELLS, _AROUND = 64, 8  # of a search for the nearest sample that is laid out
 _JUDGED = 1000  # samples that trustworthiness is measured on
+_MIXED = 0.5  # share of the neighbours on the map that are of the same cluster
 _EPOCHS = 200
 _REPULSION = 8.0  # weight of a randomly drawn sample, which stands for several
 _LARGEST_STEP = 4.0
@@ -49,6 +50,7 @@ class SampleMap:
     # Trustworthiness of at most 1000 positions, with 10 neighbours, against the points that were
     # laid out; None where there are too few samples.
     trust: float | None
+    mixed: list[int]  # clusters most of whose neighbours on the map are of other clusters
 
 
 def model_layout(
@@ -111,7 +113,8 @@ def make_map(
         xy, source = to_unit_square(given[rows]), "given"
     else:
         xy, source = lay_out(points, points_of, rows, some, rng), "views" if in_memory else "graphs"
-    return SampleMap(xy, source, trust_of(points, xy[some], rng))
+    labels = np.asarray(model.labels_)[rows[some]]
+    return SampleMap(xy, source, trust_of(points, xy[some], rng), mixed_clusters(xy[some], labels))
 
 
 def lay_out(
@@ -181,6 +184,20 @@ def trust_of(points: Points, xy: Array, rng: np.random.RandomState) -> float | N
     if len(some) < 25:
         return None
     return float(trustworthiness(points[some], xy[some], n_neighbors=10))
+
+
+def mixed_clusters(xy: Array, labels: Array) -> list[int]:
+    """Return the clusters most of whose neighbours on the map are of other clusters."""
+    k = min(_NEIGHBORS, len(xy) - 1)
+    if k < 1:
+        return []
+    near = NearestNeighbors(n_neighbors=k).fit(xy).kneighbors(return_distance=False)
+    own = (labels[near] == labels[:, None]).mean(axis=1)
+    sizes = np.bincount(labels)
+    means = np.bincount(labels, own) / np.maximum(sizes, 1)
+    # A cluster of few samples cannot fill the neighbourhood of one of them.
+    reach = np.minimum(1.0, np.maximum(sizes - 1, 0) / k)
+    return np.flatnonzero((sizes > 1) & (means < _MIXED * reach)).tolist()
 
 
 class _Search:

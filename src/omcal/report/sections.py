@@ -28,7 +28,7 @@ from omcal.report.html import (
     template,
 )
 from omcal.report.making import convergence, data, repeat, runs
-from omcal.report.summary import STEADY, decisive_views, interval
+from omcal.report.summary import STEADY, cluster_list, decisive_views, interval
 
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
@@ -84,7 +84,7 @@ def clusters(f: Findings) -> Section:
 
 
 def _map_text(f: Findings) -> str:
-    """Say how the map was made, and how far to trust it."""
+    """Say how the map was made, how far to trust it, and which clusters it does not separate."""
     made = {
         "views": "Samples that are neighbours in the scaled views lie together; the clusters have "
         "no influence on the positions.",
@@ -98,6 +98,13 @@ def _map_text(f: Findings) -> str:
         made += (
             f" Its trustworthiness is {trust:.2f}: 1 means that neighbours on the map are "
             f"neighbours in {against}, 0.5 that they are random."
+        )
+    if len(f.map.mixed) == len(f.sizes):
+        made += " All clusters are mixed with one another on the map."
+    elif f.map.mixed:
+        made += (
+            f" On the map {cluster_list(f.map.mixed)} {'is' if len(f.map.mixed) == 1 else 'are'} "
+            "mixed with others: most neighbours there are of other clusters."
         )
     return made
 
