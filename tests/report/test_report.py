@@ -590,8 +590,8 @@ def test_clusters_that_the_map_mixes_are_said(data, model, tmp_path):
     some = labels > 0
     xy[some] = np.random.default_rng(1).random((some.sum(), 2)) / 10
     assert mixed_clusters(xy, labels) == [1, 2, 3]
-    page = write_report(model, tmp_path / "report.html", data.views, positions=xy)
-    assert "On the map clusters 1, 2 and 3 are mixed with others" in page.read_text(encoding="utf-8")
+    path = write_report(model, tmp_path / "report.html", data.views, positions=xy)
+    assert "On the map clusters 1, 2, 3 are mixed with others" in path.read_text(encoding="utf-8")
     assert mixed_clusters(np.zeros((1, 2)), np.zeros(1, int)) == []
 
 
