@@ -44,6 +44,7 @@ nitpicky = True
 # Pages
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 4
+smartquotes = False  # options begin with two hyphens, and quotes are copied into programs
 html_math_renderer = "mathml"
 
 # The reference, from docstrings
@@ -100,6 +101,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "parallel": True,  # as many at a time as -j says
     "write_computation_times": False,
+    "capture_repr": ("_repr_html_",),  # axes and texts of figures are no output
+    "reset_modules": ("matplotlib", "plain_warnings.reset"),
     "junit": "../tutorials.xml",  # with the seconds that each took
 }
 
