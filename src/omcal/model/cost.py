@@ -84,7 +84,7 @@ class Estimate:
     """Expected memory and time of a fit.
 
     `print` it, or read its properties. Bytes are beyond the input, which is not copied. They are
-    an upper bound: measured peaks were 0.3 to 0.9 of it. Seconds are rough. Both are for the CPU,
+    an upper bound: measured peaks were 0.3 to 0.98 of it. Seconds are rough. Both are for the CPU,
     whatever the device.
 
     Attributes
