@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from omcal.cli.files import read_label_pair, write_labels
+from omcal.cli.outputs import write_labels
+from omcal.cli.scores import read_label_pair
 from omcal.datasets import DataError
 from omcal.datasets.loading import read_labels
 

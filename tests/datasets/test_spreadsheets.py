@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omcal.cli.files import write_labels
+from omcal.cli.outputs import write_labels
 from omcal.datasets import MultiViewData, load_views, save_views
 from omcal.datasets.loading import read_labels
 

@@ -13,16 +13,10 @@ import typer
 import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
-from omcal.cli.files import (
-    remarks,
-    require_ending,
-    require_label_format,
-    samples_of,
-)
 from omcal.cli.options import parse_scale, with_scales
-from omcal.cli.outputs import Outputs
+from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
 from omcal.cli.parameters import PARAMETERS, takes, words_of
-from omcal.cli.reading import Reading, reads
+from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.runs import (
     Runs,
     chosen_runs,
@@ -153,12 +147,12 @@ def cluster(
     words += [] if like is None else ["--like", str(like)]
     words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
-    about: dict[str, Any] = {"feature_names": data.feature_names, "present": data.present}
-    about |= {"seconds": seconds, "command": command}
 
     def report_to(path: Path) -> None:
         clusters = f"in {len(model.cluster_names_)} clusters"
-        write_report(model, path, data.views, data, reading, clusters, **about)
+        write_report(
+            model, path, data.views, data, reading, clusters, seconds=seconds, command=command
+        )
 
     result = {
         "file": reading.source,
@@ -203,13 +197,13 @@ def _fit(
     import numpy as np
 
     if collective:
-        places.fit_together(model, data.views, data.present)
+        places.fit_together(model, data.views)
         return False
     try:
         if dask is not None:
-            places.fit_on_dask(model, data.views, dask, data.present)
+            places.fit_on_dask(model, data.views, dask)
         elif isinstance(model, omcal.OMCAL | omcal.Consensus):
-            model.fit(data.views, present=data.present, like=old)
+            model.fit(data.views, like=old)
         else:
             model.fit(data.views)
     except KeyboardInterrupt:

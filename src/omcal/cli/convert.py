@@ -10,9 +10,8 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import stdout
-from omcal.cli.files import remarks
 from omcal.cli.outputs import Outputs
-from omcal.cli.reading import Reading, reads
+from omcal.cli.reading import Reading, reads, remarks
 
 Target = Annotated[
     Path,

@@ -10,11 +10,10 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
-from omcal.cli.files import remarks, require_ending
 from omcal.cli.options import with_scales
-from omcal.cli.outputs import require_writable
+from omcal.cli.outputs import require_ending, require_writable
 from omcal.cli.parameters import PARAMETERS, takes
-from omcal.cli.reading import Reading, reads
+from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.runs import Runs, chosen_runs, combined
 
 if TYPE_CHECKING:
@@ -67,15 +66,9 @@ def explain(
     model = combined(one, runs)
     shown = not (quiet or as_json)
     with collected_warnings() as notes, fit_progress(model, shown=shown):
-        model.fit(data.views, present=data.present)
-        found = model.explain_views(
-            data.views, present=data.present, n_resamples=resamples, random_state=seed
-        )
-        described = None
-        if clusters_table:
-            described = model.describe_clusters(
-                data.views, present=data.present, feature_names=data.feature_names
-            )
+        model.fit(data.views)
+        found = model.explain_views(data.views, n_resamples=resamples, random_state=seed)
+        described = model.describe_clusters(data.views) if clusters_table else None
     if plot is not None:
         _draw(found, plot)
     result: dict[str, Any] = {

@@ -41,12 +41,11 @@ def _scales(reading: Reading) -> list[str]:
     from omcal.views.view import View
 
     data = reading.load()
-    present = data.present or {}
     known = {name: Kind(scale, "components") for name, scale in data.scales.items()}
     known |= {name: Kind("standard", "with categories") for name in data.views.levels_from}
 
     def kind_of(name: str) -> Kind:
-        sample = sample_of(View(name, data.views[name], present=present.get(name)))
+        sample = sample_of(View(name, data.views[name], present=data.views.present.get(name)))
         return known_values([sample], MissingCells.of(sample)).kind or ASKED
 
     return [str(known.get(name) or kind_of(name)) for name in data.views]

@@ -90,9 +90,7 @@ def suggested(
     if number is not None:
         return number, None
     same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}
-    found = omcal.select.n_clusters(
-        data.views, present=data.present, random_state=seed, progress=report_progress, **same
-    )
+    found = omcal.select.n_clusters(data.views, random_state=seed, progress=report_progress, **same)
     return found.suggestion, found
 
 

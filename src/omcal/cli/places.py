@@ -15,6 +15,7 @@ import omcal
 
 if TYPE_CHECKING:
     from omcal.places.ranks import Ranks
+    from omcal.views.named import NamedViews
 
 Dask = Annotated[
     str | None,
@@ -54,7 +55,7 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
     ]
 
 
-def fit_on_dask(model: Any, views: Mapping[str, Any], dask: str, present: Any = None) -> None:
+def fit_on_dask(model: Any, views: NamedViews, dask: str) -> None:
     """Fit the model to the views on a Dask cluster that is closed after it."""
     inner: Any = getattr(model, "estimator", model)  # inside a Consensus
     try:
@@ -73,24 +74,22 @@ def fit_on_dask(model: Any, views: Mapping[str, Any], dask: str, present: Any = 
         client = stack.enter_context(Client(address, timeout="15s"))
         stack.callback(_detach, model, inner)
         inner.set_params(client=client)
-        here = present or {}
+        here = views.present
         model.fit({name: _in_chunks(name, view, here.get(name)) for name, view in views.items()})
         model.labels_ = np.asarray(model.labels_)
 
 
-def fit_together(model: Any, views: Mapping[str, Any], present: Any = None) -> None:
+def fit_together(model: Any, views: NamedViews) -> None:
     """Fit the model with the other processes that torchrun has started, each to its rows.
 
     All of them end with the labels of all rows.
     """
     inner: Any = getattr(model, "estimator", model)
     ranks = _join_group(inner.device)
-    n = int(next(iter(views.values())).shape[0])
-    rows = slice(ranks.rank * n // ranks.size, (ranks.rank + 1) * n // ranks.size)
-    here = None if present is None else {name: mask[rows] for name, mask in present.items()}
+    n = views.shape[0]
     inner.set_params(group="world")
     try:
-        model.fit({name: view[rows] for name, view in views.items()}, present=here)
+        model.fit(views[ranks.rank * n // ranks.size : (ranks.rank + 1) * n // ranks.size])
         _gather_labels(model, ranks)
     finally:
         _detach(model, inner)

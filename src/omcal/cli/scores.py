@@ -10,7 +10,6 @@ import typer
 
 import omcal
 from omcal.cli.console import deliver, print_table
-from omcal.cli.files import read_label_pair
 from omcal.cli.options import Json
 from omcal.cli.reading import standard_input
 
@@ -69,6 +68,48 @@ def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
     if data.labels is None or not known.any():
         return None
     return omcal.metrics.evaluate(data.labels[known], clusters[known], average=NMI_AVERAGE)
+
+
+def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
+    """Return the labels in two files for the same samples, and notes on how they were matched.
+
+    They are matched by id where both files have ids, else by their order. Samples without a known
+    label in one of them are left out.
+    """
+    import numpy as np
+
+    from omcal.datasets._data import is_known
+    from omcal.datasets.loading import read_labels
+
+    one, other = read_labels(true), read_labels(pred)
+    if one.ids is None or other.ids is None or not set(one.ids) & set(other.ids):
+        one, other = one.by_position(), other.by_position()
+    order = np.arange(other.n_samples)
+    notes = []
+    if one.ids is not None and other.ids is not None:
+        place = {name: i for i, name in enumerate(other.ids.tolist())}
+        shared = [name for name in one.ids.tolist() if name in place]
+        if len(shared) < max(one.n_samples, other.n_samples):
+            raise omcal.datasets.DataError(
+                f"{len(shared)} ids are in both files, {one.n_samples - len(shared)} only in "
+                f"{true}, {other.n_samples - len(shared)} only in {pred}; leave out those that are "
+                "not in both."
+            )
+        order = np.array([place[name] for name in shared], dtype=int)
+    elif one.ids is not None or other.ids is not None:
+        notes.append(f"matched by position: {true if one.ids is None else pred} has no ids")
+    if one.n_samples != other.n_samples:
+        raise omcal.datasets.DataError(
+            f"{true} has {one.n_samples} labels and {pred} {other.n_samples}; give both files one "
+            "label per sample, or ids."
+        )
+    y_true, y_pred = one.labels, other.labels[order]
+    known = is_known(y_true) & is_known(y_pred)
+    if not known.any():
+        raise omcal.datasets.DataError(f"no sample has a label in both {true} and {pred}.")
+    if not known.all():
+        notes.append(f"{int((~known).sum())} samples without a label are left out")
+    return y_true[known], y_pred[known], notes
 
 
 _KINDS = (

@@ -10,10 +10,9 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import report_line, stdout
-from omcal.cli.files import remarks, require_ending
 from omcal.cli.options import with_scales
-from omcal.cli.outputs import Outputs
-from omcal.cli.reading import Reading, reads
+from omcal.cli.outputs import Outputs, require_ending
+from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.tune import numbers
 
 Page = Annotated[
@@ -45,7 +44,6 @@ def tree(
     found = omcal.select.cluster_tree(
         data.views,
         listed,
-        present=data.present,
         random_state=seed,
         progress=(lambda text: None) if quiet else report_line,
         **with_scales({}, data),

@@ -10,9 +10,8 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import deliver, print_table, report_line, stdout
-from omcal.cli.files import remarks
 from omcal.cli.options import with_scales
-from omcal.cli.reading import Reading, reads
+from omcal.cli.reading import Reading, reads, remarks
 
 if TYPE_CHECKING:
     from omcal.select import Trial
@@ -62,7 +61,6 @@ def tune(
         data.views,
         n_clusters,
         grid,
-        present=data.present,
         n_fits=fits,
         random_state=seed,
         progress=lambda trial: None if quiet else report_line(_line(trial)),

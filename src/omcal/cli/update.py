@@ -13,10 +13,9 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out, ReportFile, print_files, write_report
 from omcal.cli.console import collected_warnings, stdout
-from omcal.cli.files import remarks, require_ending, require_label_format, samples_of
-from omcal.cli.outputs import Outputs
+from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
 from omcal.cli.predict import ModelFile, OrderedViews, load_for
-from omcal.cli.reading import Reading, reads
+from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.scores import print_clusters
 
 SavedAs = Annotated[

@@ -158,12 +158,10 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
     if parameters.get("scale") == "none":
         parameters["scale"] = None
     model = source.model(find_method(cell.method), random_state=cell.seed, **parameters)
-    views: Any = data.views if len(data.views) > 1 else next(iter(data.views.values()))
-    absences = {} if data.present is None else {"present": data.present}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began = perf_counter()
-        model.fit(views, **absences)
+        model.fit(data.views)
         seconds = perf_counter() - began
     weights = getattr(model, "view_weights_", None)
     return {
