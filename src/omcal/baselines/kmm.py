@@ -137,13 +137,11 @@ class KMM(Baseline):
 
 
 class StructuredGraph(NamedTuple):
-    """The graph for given prototypes, and the course of the search for it."""
+    """The graph for given prototypes, and whether the search for it succeeded."""
 
     Z: sparse.csr_array  # n×m, rows sum to 1
     labels: Array  # component of each sample
     nearest: Array  # nearest prototype of each sample
-    weights: list[float]  # λ of each iteration
-    eigenvalues: list[Array]  # the c + 1 smallest of the Laplacian after each iteration
     objective: float  # Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²
     converged: bool
 
@@ -161,22 +159,17 @@ def structured_graph(
     Z = ties.graph(ties.samples.affinities, ties.prototypes.affinities)
     weight = (ties.samples.alpha + ties.prototypes.alpha) / 2
     rank = RankPenalty(Z, c, weight=weight, tol=_ZERO, embed=embed)
-    weights: list[float] = []
-    eigenvalues: list[Array] = []
     # Nothing joins components: with too many at the start there is nothing to search for.
     n_successes = 2 if rank.surplus == 0 else 0
-    n_left = _MAX_WEIGHTS if rank.surplus < 0 else 0
-    while n_successes < 2 and len(weights) < n_left:
-        weights.append(rank.weight)
-        Z = ties.updated_graph(rank.F, rank.weight)
+    for _ in range(_MAX_WEIGHTS if rank.surplus < 0 else 0):
+        Z = ties.updated_graph(rank)
         n_successes = n_successes + 1 if rank.update(Z) else 0
-        eigenvalues.append(rank.values)
+        if n_successes == 2:
+            break
     return StructuredGraph(
         Z,
         labels=bipartite_labels(Z),
         nearest=ties.samples.columns[:, 0],
-        weights=weights,
-        eigenvalues=eigenvalues,
         objective=ties.objective(Z),
         converged=n_successes == 2,
     )
@@ -198,13 +191,6 @@ def nearest_ties(squared: Array, k: int) -> Ties:
     return Ties(columns[:, :k], distances[:, :k], affinities, float(regularisers.mean()))
 
 
-class Embedding(NamedTuple):
-    """Coordinates of samples and prototypes, close where the graph has an edge."""
-
-    samples: Array
-    prototypes: Array
-
-
 class BipartiteTies:
     """The possible edges: k prototypes per sample, and k samples per prototype."""
 
@@ -218,16 +204,16 @@ class BipartiteTies:
             else self.prototypes.distances
         )
 
-    def updated_graph(self, embedding: Embedding, weight: float) -> sparse.csr_array:
+    def updated_graph(self, rank: RankPenalty) -> sparse.csr_array:
         """Return the graph whose ties also follow distances in the embedding."""
-        U, V = embedding.samples, embedding.prototypes
-        cost = self.samples.distances + weight * _squared(U[:, None] - V[self.samples.columns])
+        samples, prototypes = np.split(np.arange(sum(self._squared.shape)), [len(self._squared)])
+        apart = rank.squared_distances(samples[:, None], prototypes[self.samples.columns])
+        cost = self.samples.distances + rank.weight * apart
         # All distances tied: every weighting of them is optimal, and 1 keeps them equal.
         alpha = self.samples.alpha or 1.0
-        pull = weight / 2 * _squared(V[:, None] - U[self.prototypes.columns])
-        return self.graph(
-            project_simplex(-cost / (2 * alpha)), project_simplex(self._offset - pull)
-        )
+        apart = rank.squared_distances(prototypes[:, None], self.prototypes.columns)
+        of_prototypes = project_simplex(self._offset - rank.weight / 2 * apart)
+        return self.graph(project_simplex(-cost / (2 * alpha)), of_prototypes)
 
     def objective(self, Z: sparse.csr_array) -> float:
         """Return Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²."""
@@ -245,14 +231,11 @@ class BipartiteTies:
         return Z
 
 
-def _squared(differences: Array) -> Array:
-    return np.asarray(np.einsum("ijk,ijk->ij", differences, differences))
-
-
-def embed(Z: sparse.csr_array, c: int) -> tuple[Array, Embedding]:
+def embed(Z: sparse.csr_array, c: int) -> tuple[Array, Array]:
     """Return the c + 1 smallest eigenvalues of the normalised Laplacian of the bipartite graph.
 
-    The second result has the leading singular vectors of the graph.
+    The second result has the leading singular vectors of the graph: a row of coordinates for each
+    sample, then for each prototype.
     """
     m = Z.shape[1]
     root = np.sqrt(Z.sum(axis=0))
@@ -261,7 +244,7 @@ def embed(Z: sparse.csr_array, c: int) -> tuple[Array, Embedding]:
     values, vectors = some_eigenpairs((Z1.T @ Z1).toarray(), first, m - 1)
     values, V = values[::-1], vectors[:, ::-1][:, :c]
     U = Z1 @ V / np.sqrt(np.maximum(values[:c], np.finfo(np.float64).tiny))
-    return 1 - values, Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2))
+    return 1 - values, np.vstack([U, V / root[:, None]]) / np.sqrt(2)
 
 
 def bipartite_labels(Z: sparse.csr_array) -> NDArray[np.intp]:
