@@ -1,4 +1,4 @@
-"""The tutorials run as programs, draw figures, and show what they say."""
+"""The tutorials run as programs, draw the figures that they make, and show what they say."""
 
 import os
 import re
@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 
-# As a program would be run, and then a look at its figures.
+# As a program would be run, and then a look at its figures, if it has any.
 PROGRAM = """
 import runpy, sys
 runpy.run_path(sys.argv[1], run_name="__main__")
-from matplotlib import pyplot
-assert pyplot.get_fignums(), "no figure was drawn"
+pyplot = sys.modules.get("matplotlib.pyplot")
+assert pyplot is None or pyplot.get_fignums(), "no figure was drawn"
 """
 
 

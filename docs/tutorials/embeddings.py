@@ -69,9 +69,10 @@ print({name: view.shape for name, view in views.items()})
 # ----------
 # Nothing but the number of clusters is needed. ``view_scales_`` says what was done to each view:
 # rows of length 1 are taken for embeddings and left as they are, but for one factor that lets 12
-# numbers count as much as 40.
+# numbers count as much as 40. One of the ten runs takes more than the usual limit of 100
+# iterations; ``fit`` would warn of that.
 
-model = Consensus(OMCAL(n_clusters=10), random_state=0).fit(views)
+model = Consensus(OMCAL(n_clusters=10, max_iter=200), random_state=0).fit(views)
 for name, weight, (kind, why) in zip(
     model.view_names_, model.view_weights_, model.view_scales_, strict=True
 ):

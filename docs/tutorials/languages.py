@@ -16,6 +16,8 @@ also shows the errors of methods that are not made for counts.
 # contain: "the", "also", "year". The German vocabulary is twice as large, as German makes one word
 # of two. Documents are of very different lengths, as they are in life.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import sparse
@@ -65,11 +67,17 @@ print(dict(zip(model.view_names_, model.view_weights_.round(2).tolist(), strict=
 
 # %%
 # What that is worth shows the same solver without it, and k-means. ``scale="feature"`` divides each
-# word by its spread, so that the rarest words, which are in two documents, count most.
+# word by its spread, so that the rarest words, which are in two documents, count most. ``fit``
+# warns that these clusters are not to be trusted; the warning is printed here.
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    standardised = OMCAL(5, scale="feature", random_state=0).fit(views)
+print(*(str(one.message) for one in caught), sep="\n")
 
 answers = {
     "k-means, words standardised": ConcatKMeans(5, random_state=0).fit(views).labels_,
-    "omcal, words standardised": OMCAL(5, scale="feature", random_state=0).fit(views).labels_,
+    "omcal, words standardised": standardised.labels_,
     "omcal, English only": OMCAL(5, random_state=0).fit(views["English"]).labels_,
     "omcal, German only": OMCAL(5, random_state=0).fit(views["German"]).labels_,
     "omcal, both": model.labels_,

@@ -77,7 +77,8 @@ for doubt in model.doubts_:
 # The map
 # -------
 # Samples that are neighbours in the scaled views lie together; the clusters have no influence on
-# the positions. Read which clusters touch; distances between clusters that do not touch mean
+# the positions. The text beside the map states its trustworthiness, and names clusters that it
+# mixes with others. Read which clusters touch; distances between clusters that do not touch mean
 # nothing, as on every such map. If a cluster has two pieces, click on both. Colour by certainty, by
 # a class, by a column of your own (``columns={"age": ...}``): a batch number that agrees with the
 # clusters is a warning.
