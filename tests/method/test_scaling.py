@@ -14,7 +14,7 @@ from omcal.method import scaling
 from omcal.method.moments import Moments
 from omcal.method.scaling import SCALES, Scaling, ScalingPlan
 from omcal.views.kinds import Kind
-from omcal.views.view import View
+from omcal.views.view import KnownValues, View
 
 quick = settings(max_examples=40, deadline=None)
 
@@ -126,6 +126,7 @@ def _loops(request, monkeypatch):
         monkeypatch.setattr(scaling, "compiled_pays", lambda n: True)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("_loops")
 @pytest.mark.parametrize("offset", [0, 1e3, 1e5])
 @pytest.mark.parametrize("scale", ["feature", "view"])
@@ -223,6 +224,7 @@ def test_sparse_is_divided_but_not_centred(dtype, make):
         np.testing.assert_allclose(out.toarray(), expected[scale], rtol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", SCALES)
 def test_wide_sparse_data_are_never_densified(scale):
     rng = np.random.default_rng(0)
@@ -471,6 +473,16 @@ def test_a_scaling_is_folded_for_some_of_the_features(seed, scale):
     folded, shifts = zip(*(fitted.fold(W[some], some) for some in parts), strict=True)
     whole = fitted.prepare(X) @ np.concatenate(folded) + sum(shifts)
     assert_allclose(whole, fitted.apply(X) @ W, atol=1e-9)
+
+
+def test_filled_cells_do_not_count_as_terms_of_a_document():
+    counts = np.array([[1.0, 2.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
+    kind, presence = Kind("tfidf", "few values"), np.array([0.5, 0.25])
+    view = View("x", counts, known=KnownValues(kind, True, presence))
+    plan = ScalingPlan.of(view, "auto", counts)
+    scaling = plan.finish(plan.scan(counts))
+    assert_allclose(scaling.mean, presence)
+    assert_allclose(scaling.weight, np.log(5 / (1 + np.array([2, 1]))) + 1)
 
 
 def test_a_plan_for_workers_has_no_sample():

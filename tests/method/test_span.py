@@ -62,6 +62,7 @@ def random_views(rng, n, V, dtype, kind, scale):
     return made, [Scaling.fit(view, scale) for view in made]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
 @quick
 @given(
@@ -273,6 +274,9 @@ def test_main_directions_of_sparse_rows_do_not_depend_on_empty_columns():
     assert_array_equal(stored_columns(rows.tocsc()), stored_columns(rows))
     _, E = _main_directions(rows, Views([View("a", rows)]), 6, np.random.RandomState(0))
     assert not E[1::3].any()
+    single = rows.astype(np.float32)
+    _, narrow = _main_directions(single, Views([View("a", single)]), 6, np.random.RandomState(0))
+    assert narrow.dtype == np.float32
     assert_allclose(E.T @ E, np.eye(6), atol=1e-12)
     X -= X.mean(axis=0)
     start = span_module.random_directions(300, 6, np.random.RandomState(0))
