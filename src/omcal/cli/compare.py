@@ -79,7 +79,7 @@ def compare(
 
     If FILE holds classes: six scores, mean(standard deviation), and the mean rank. Without
     classes: stability of the clusters, their agreement with the views, and the time. Methods that
-    do not support the data are left out by name. The same command again continues where it was
+    do not support the data are left out, and named. The same command again continues where it was
     stopped, and repeats runs that ended with an error. `omcal cluster` gives the clusters of the
     method consensus with seed 0.
     """

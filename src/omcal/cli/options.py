@@ -45,7 +45,7 @@ Certainty = Annotated[
     bool | None,
     typer.Option(
         "--certainty/--no-certainty",
-        help="With --out: the probability of the cluster, and the second choice.",
+        help="With --out: add the probability of the cluster, and the second choice.",
         show_default="certainty",
     ),
 ]

@@ -20,7 +20,7 @@ Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets.")
 ]
 Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for records, tables, figures.")
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for records and results.")
 ]
 Only = Annotated[
     str | None,

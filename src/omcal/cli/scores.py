@@ -120,7 +120,9 @@ _KINDS = (
 
 def score(
     true: Annotated[Path, typer.Argument(metavar="TRUE", help=f"The classes: {_KINDS}.")],
-    pred: Annotated[Path, typer.Argument(metavar="PRED", help="The clusters, likewise.")],
+    pred: Annotated[
+        Path, typer.Argument(metavar="PRED", help="The clusters, in a file of these kinds.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Compare the clusters in PRED with the classes in TRUE.

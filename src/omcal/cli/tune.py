@@ -39,10 +39,10 @@ def tune(
 ) -> None:
     """Compare parameters of OMCAL on FILE without labels.
 
-    A setting is good if fits with other seeds to other parts of the samples agree (stability), if
-    the clusters show in every view (in the views: the share of the views' graphs that they
-    explain) and if they are well separated (silhouette). Each fit is one run. Labels in FILE are
-    not read. On labelled sets the setting that ranks first was hardly better than the defaults.
+    The columns of the table: stability is the agreement of fits with other seeds to other parts of
+    the samples; "in the views" is the share of the views' graphs that the clusters explain;
+    silhouette says how well they are separated. Each fit is one run. Labels in FILE are not read.
+    On labelled sets the setting that ranks first was hardly better than the defaults.
     """
     given = options.cluster_number(clusters)
     data = reading.load(labels=False)

@@ -27,7 +27,9 @@ SavedAs = Annotated[
 HalfLife = Annotated[
     float | None,
     typer.Option(
-        "--half-life", metavar="N", help="After N later samples a sample counts half; 0: never."
+        "--half-life",
+        metavar="N",
+        help="A sample counts half after N later ones; 0: all count the same.",
     ),
 ]
 Grow = Annotated[

@@ -86,7 +86,7 @@ def uses_z(weighting: str) -> bool:
 
 
 WEIGHTINGS: dict[str, Weighting] = {
-    "distinct": Weighting(distinct_weights, "by agreement; copies of a view share one weight"),
+    "distinct": Weighting(distinct_weights, "as agreement, but copies of a view share one weight"),
     "agreement": Weighting(agreement_weights, "by the cosine of each graph with the clustering"),
     "adaptive": Weighting(adaptive_weights, "the paper's, Eq. 27", uses_z=True),
     "uniform": Weighting(None, "equal and fixed"),
