@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import gc
 import logging
 import math
 import multiprocessing.process
@@ -9,25 +10,13 @@ import subprocess
 import time
 import tracemalloc
 from collections import Counter, namedtuple
-from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
-import joblib
-import numpy as np
 import pytest
-
-from omcal.machine.scratch import Scratch
-from omcal.machine.threads import row_blocks
-from omcal.method.graph import AnchorGraphs
-from omcal.places.collective import RankRows
-from omcal.places.gpu.rows import TorchRows
-from omcal.places.memory import MemoryRows
-from omcal.places.parts import ChunkedRows
-from omcal.places.ranks import Ranks
 
 
 def multiply_examples(factor):
@@ -68,89 +57,18 @@ def pytest_configure(config):
 Ended = namedtuple("Ended", "code out err")
 
 
-class Chunked(ChunkedRows):
-    """Rows in parts, with the F of all of them."""
-
-    @property
-    def F(self):
-        return np.concatenate(list(self._each(lambda part: part.F)))
-
-
-class Scratched(ChunkedRows):
-    """Rows in three parts, kept in scratch files between their uses."""
-
-    def __init__(self, graphs, n_clusters):
-        scratch = Scratch()
-        arrays = {
-            "indices": graphs.indices,
-            "weights": graphs.weights,
-            "F": np.zeros((graphs.n, n_clusters), graphs.weights.dtype),
-        }
-        stored = {name: scratch.array(a.shape, a.dtype) for name, a in arrays.items()}
-        for name, array in arrays.items():
-            stored[name][:] = array
-        self.F = stored["F"]
-        graphs = AnchorGraphs(stored["indices"], stored["weights"], graphs.n_anchors)
-
-        @contextmanager
-        def part(rows):
-            yield MemoryRows(graphs[rows], n_clusters, F=self.F[rows])
-            scratch.release()
-
-        super().__init__([partial(part, rows) for rows in row_blocks(graphs.n, -(-graphs.n // 3))])
-
-
-class OnGPU:
-    """Rows on the first GPU, with their F on the host."""
-
-    def __init__(self, graphs, n_clusters):
-        self._rows = TorchRows.from_graphs(graphs, n_clusters, "cuda")
-
-    def __getattr__(self, name):
-        return getattr(self._rows, name)
-
-    @property
-    def F(self):
-        return self._rows.F.cpu().numpy()
-
-
-class OnOneRank(RankRows):
-    """Rows of a group that has this process alone."""
-
-    def __init__(self, graphs, n_clusters):
-        import torch.distributed as dist
-
-        if not dist.is_initialized():
-            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        shape = (graphs.n_views, graphs.n_anchors, n_clusters)
-        super().__init__(Ranks("world"), MemoryRows(graphs, n_clusters), shape)
-
-    @property
-    def F(self):
-        return self._rows.F
-
-
-def chunked(n_parts):
-    """Rows in this many parts; None: as many parts as rows."""
-
-    def make(graphs, n_clusters):
-        size = 1 if n_parts is None else -(-graphs.n // n_parts)
-        parts = [MemoryRows(graphs[rows], n_clusters) for rows in row_blocks(graphs.n, size)]
-        return Chunked(parts)
-
-    return make
-
-
+# Kinds of rows by their names in `kinds_of_rows`, which only tests import: the process that hands
+# tests out to others starts without it, and so earlier.
 ROWS = {
-    "memory": MemoryRows,
-    "compiled": partial(MemoryRows, compiled=True),
-    "1 chunk": chunked(1),
-    "3 chunks": chunked(3),
-    "n chunks": chunked(None),
-    "scratch files": Scratched,
-    "one rank": OnOneRank,
-    "torch": TorchRows.from_graphs,
-    "GPU": OnGPU,
+    "memory": "MemoryRows",
+    "compiled": "compiled",
+    "1 chunk": "one_chunk",
+    "3 chunks": "three_chunks",
+    "n chunks": "n_chunks",
+    "scratch files": "Scratched",
+    "one rank": "OnOneRank",
+    "torch": "on_torch",
+    "GPU": "OnGPU",
 }
 
 
@@ -163,6 +81,9 @@ KINDS_OF_FIXTURES = {
     "torch": "torch",
 }
 NOT_QUICK = {"data", "process", "memory", "slow", "long"}
+# Of a test that is marked so, a quick run has each fifth set of parameters. Five is prime to the
+# numbers of most parameters, so that all of their values occur.
+SAMPLED, EACH = "sampled", 5
 # How to run skipped tests, by a word of the reason for the skip.
 REMEDIES = {
     "PyTorch": "make test-torch",
@@ -215,11 +136,34 @@ def pytest_collection_modifyitems(config, items):
     else:
         excluded = {"long"}
     left = [item for item in items if excluded & {mark.name for mark in item.iter_markers()}]
+    if config.getoption("quick"):
+        gone = set(left)
+        left += beyond_the_sample(item for item in items if item not in gone)
     if left:
         config.hook.pytest_deselected(items=left)
         gone = set(left)
         items[:] = [item for item in items if item not in gone]
     config.stash[LEFT_OUT] = sum("long" in item.keywords for item in left)
+
+
+def beyond_the_sample(items):
+    """Return the tests that a quick run leaves out of those that are marked sampled."""
+    seen = Counter()
+    left = []
+    for item in items:
+        if item.get_closest_marker(SAMPLED):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % EACH:
+                left.append(item)
+            seen[test] += 1
+    return left
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Let the garbage collector pass over modules and tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def mark_by_use(item):
@@ -263,6 +207,8 @@ def nothing_slow_unmarked(request):
     if not request.config.getoption("quick"):
         yield
         return
+
+    import joblib
 
     # Libraries ask for these once, and that takes a process of its own.
     platform.processor()
@@ -308,7 +254,8 @@ def pytest_terminal_summary(terminalreporter, config):
         how = "" if config.getoption("quick") else ": make test-all"
         lines.insert(0, f"{left_out} × marked long{how}")
     if config.getoption("quick"):
-        lines.insert(0, f"marked {', '.join(sorted(NOT_QUICK))}: make test, make test-all")
+        marks = ", ".join(sorted(NOT_QUICK))
+        lines.insert(0, f"marked {marks}, most marked {SAMPLED}: make test, make test-all")
     if lines:
         terminalreporter.write_line("not run:")
         for line in lines:
@@ -339,7 +286,7 @@ def make_rows(request):
         torch = import_torch()
         if request.param == "GPU" and not torch.cuda.is_available():
             pytest.skip("there is no CUDA GPU here")
-    return ROWS[request.param]
+    return getattr(import_module("kinds_of_rows"), ROWS[request.param])
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Which tests a run leaves out, and how it says so."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,11 @@ drawn = []
 def test_drawn(number):
     drawn.append(number)
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("number", range(7))
+def test_of_seven(number):
+    print(f"took number {number}")
+
 def test_count():
     print(f"drew {len(drawn)} examples")
 """
@@ -57,13 +63,13 @@ def test_long_tests_are_left_out_and_named(tmp_path, workers):
     printed = run(tmp_path, *workers)
     assert "1 × marked long: make test-all" in printed
     assert "1 × the folder ../shared is absent: place that folder beside" in printed
-    assert "3 passed, 1 skipped" in printed
+    assert "10 passed, 1 skipped" in printed
 
 
 @pytest.mark.long
 def test_all_tests_run_where_asked_for(tmp_path):
     printed = run(tmp_path, "--all", OMCAL_EXAMPLES="3")
-    assert "4 passed, 1 skipped" in printed and "marked long" not in printed
+    assert "11 passed, 1 skipped" in printed and "marked long" not in printed
     assert "drew 21 examples" in printed
 
 
@@ -75,9 +81,10 @@ def test_a_named_test_runs_whatever_its_marks(tmp_path):
 @pytest.mark.long
 def test_a_quick_run_fails_where_a_mark_is_missing(tmp_path):
     printed = run(tmp_path, "--quick")
-    assert "1 failed, 2 passed, 1 skipped" in printed
+    assert "1 failed, 4 passed, 1 skipped" in printed
     assert "mark it with pytest.mark.process" in printed and "make test, make test-all" in printed
     assert "drew 2 examples" in printed  # a quarter of them
+    assert re.findall(r"took number (\d)", printed) == ["0", "5"]
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """The baselines, what is particular to some of them, and the data on which all are tested."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -75,7 +76,9 @@ def positive_only(method):
     return method.__sklearn_tags__().input_tags.positive_only
 
 
+@cache
 def name(method):
+    """Return the text of a method without its number of clusters; each is in many parameters."""
     return re.sub(r"n_clusters=3(, )?|, n_clusters=3", "", re.sub(r"\s+", " ", str(method)))
 
 

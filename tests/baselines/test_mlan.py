@@ -40,6 +40,7 @@ def test_warns_at_the_cap_and_of_the_number_of_clusters(shared):
     assert "found 4 clusters" in messages
 
 
+@pytest.mark.slow
 def test_warns_of_a_graph_in_too_many_pieces():
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(5), 10)

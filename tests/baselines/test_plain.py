@@ -68,6 +68,7 @@ def test_spectral_finds_what_k_means_cannot():
     assert ari(y, ConcatKMeans(2, random_state=0).fit_predict(X)) < 0.5
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", [ConcatKMeans, BestSingleView, ConcatSpectral])
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 def test_every_scaling_of_dense_sparse_and_mixed_views(method, scale, views):

@@ -178,6 +178,7 @@ def test_objective_is_that_of_the_variables(one_round):
     np.testing.assert_allclose(consensus.S.sum(), 60)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("copies", [[0, 0], [0, 0, 0], [0, 1, 1], [1, 0, 1, 0]])
 def test_equal_views_have_equal_weights(copies):
     X = random_views()
@@ -194,6 +195,7 @@ def test_one_view_has_weight_one():
     np.testing.assert_allclose(model.sample_weights_, 1)
 
 
+@pytest.mark.slow
 def test_warns_at_the_cap_and_stops_before():
     X = random_views()
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):

@@ -45,6 +45,7 @@ def by_enumeration(R, target):
     return best
 
 
+@pytest.mark.slow
 def test_box_least_squares_equals_enumeration():
     rng = np.random.RandomState(0)
     R = np.triu(rng.randn(4, 4)) + 0.5 * np.eye(4)
@@ -54,6 +55,7 @@ def test_box_least_squares_equals_enumeration():
         np.testing.assert_allclose(z, by_enumeration(R, target), atol=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
 @pytest.mark.parametrize("m", [1, 10, 40])
 @pytest.mark.parametrize("exchanges", [10, 0])  # 0: each row is solved by itself

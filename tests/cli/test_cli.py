@@ -152,6 +152,7 @@ def test_demo_cannot_write_into_a_file(omcal, tmp_path):
 # cluster
 
 
+@pytest.mark.slow
 def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path):
     out = tmp_path / "labels.csv"
     ended = omcal("cluster", file, "-c", 3, "--runs", 1, "--labels", "y", "--out", out)
@@ -357,6 +358,7 @@ def test_damaged_files_are_one_line(omcal, file, tmp_path):
         assert path.name in ended.err
 
 
+@pytest.mark.slow
 def test_missing_values_are_told_with_their_view(omcal, data, tmp_path):
     views = {name: view.copy() for name, view in data.views.items()}
     views["view2"][3, 1] = np.nan
@@ -427,6 +429,7 @@ def test_errors_of_the_program_itself_are_not_hidden(file, monkeypatch):
 # score
 
 
+@pytest.mark.slow
 def test_score_of_written_labels_is_that_of_cluster(omcal, file, data, tmp_path):
     out, classes = tmp_path / "labels.csv", tmp_path / "classes.npy"
     np.save(classes, data.labels)

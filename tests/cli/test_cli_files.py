@@ -89,6 +89,7 @@ def test_inspect_json(omcal_command, file):
     assert expected["rows_in"] == "the memory of this machine"
 
 
+@pytest.mark.slow
 def test_the_command_that_inspect_prints_runs(omcal_command, tmp_path):
     path = tmp_path / "a name.npz"
     np.savez(path, **MADE.views, y=MADE.labels)

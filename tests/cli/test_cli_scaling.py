@@ -62,6 +62,7 @@ def test_components_keep_the_relation_of_their_variances(omcal, h5ad):
     assert [view["scale"].split()[0] for view in shown["views"]] == ["view", "standard"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("said", "scales"),
     [

@@ -60,6 +60,7 @@ def test_explain_refuses(omcal, file, more, message):
     assert ended.code == 2 and message in ended.err
 
 
+@pytest.mark.slow
 def test_a_given_number_is_not_suggested(omcal, file):
     assert json.loads(omcal("cluster", file, "--clusters", 4, "--json").out)["suggestion"] is None
 

@@ -189,6 +189,7 @@ def test_output_that_knows_ascii_only(tmp_path, monkeypatch):
     assert rb"gr\xf6\xdfe" in printed.getvalue()
 
 
+@pytest.mark.slow
 def test_names_do_not_command_the_terminal(tmp_path, omcal_command):
     path = tmp_path / "data.npz"
     evil = "a\x1b]0;title\x07\x9b31m"

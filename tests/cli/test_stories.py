@@ -93,6 +93,7 @@ def test_two_tables_joined_by_id(omcal, tmp_path, image_and_text):
     assert load(model).view_names_ == ["image", "text"]
 
 
+@pytest.mark.slow
 def test_numeric_ids_and_a_common_folder(omcal, tmp_path):
     ids = np.random.default_rng(3).permutation(N) + 1000
     folder = tmp_path / "tables"
@@ -153,6 +154,7 @@ def test_the_report_names_the_samples(omcal, tmp_path, image_and_text):
     assert set(payload_of(page)["arrays"]["names"]) == set(IDS)
 
 
+@pytest.mark.slow
 def test_the_command_of_inspect_runs(omcal, tmp_path, image_and_text):
     import shlex
 
@@ -277,6 +279,7 @@ def test_a_workbook(omcal, tmp_path):
     assert score(out) >= 0.95
 
 
+@pytest.mark.slow
 def test_a_header_of_numbers(omcal, tmp_path):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(np.hstack([IMAGE, TEXT])).to_csv(tmp_path / "d.csv", index=False)
@@ -301,6 +304,7 @@ def counts(seed=0):
     return sparse.csr_array(rng.poisson(rates * rng.integers(40, 200, size=(N, 1))))
 
 
+@pytest.mark.slow
 def test_a_sparse_matrix_of_counts(omcal, tmp_path):
     sparse.save_npz(tmp_path / "counts.npz", counts())
     out = tmp_path / "labels.csv"

@@ -92,6 +92,7 @@ def test_certainty_and_second_choice_are_columns(omcal, week):
     assert refused.code == 2 and "--certainty" in refused.err
 
 
+@pytest.mark.slow
 def test_a_new_cluster_is_told_and_added_if_asked_for(omcal, tmp_path):
     data = make_multiview(800, n_clusters=4, noise=0.5, random_state=0)
     old, new = np.flatnonzero(data.labels < 3), np.flatnonzero(data.labels == 3)

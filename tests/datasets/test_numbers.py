@@ -53,6 +53,7 @@ def test_the_other_numbers_tell_which_mark_is_which(tmp_path, separator, cells, 
     assert any(said.startswith(note) for said in data.notes)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("block", [2, 2**20])
 @pytest.mark.parametrize("late", ["0.5", "0,5"])
 def test_all_rows_decide(tmp_path, separator, monkeypatch, block, late):

@@ -156,6 +156,7 @@ def test_long_texts_do_not_cost_the_rest(tmp_path):
     assert list(load_views(tmp_path / "links").views) == ["X"]
 
 
+@pytest.mark.slow
 def test_ordinary_texts_are_kept():
     assert text_array(["cell type one"] * 500_000).shape == (500_000,)
     assert text_array(["a text of some length, as abstracts have it" * 30] * 20_000) is not None

@@ -229,6 +229,7 @@ def test_experiments_where_processes_cannot_be_limited(tmp_path, monkeypatch):
 # Numbers
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_sparse_views_with_indices_of_either_size(kind, index):

@@ -39,6 +39,7 @@ def blobs(n=600, n_blobs=5, widths=(4, 7), spread=8.0, seed=0):
     return [spread * rng.normal(size=(n_blobs, d))[y] + rng.normal(size=(n, d)) for d in widths], y
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_shapes_types_and_seed(method, scale):
@@ -207,6 +208,7 @@ def test_compiled_or_not_the_scaled_rows_are_the_same(monkeypatch, dtype, order)
     assert plain[0].dtype == views.dtype and np.abs(plain[0]).max() < 10
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("width", [3, 400])  # vectors, and inner products
 @pytest.mark.parametrize("method", ["kmeans", "kmeans-full", "random"])
@@ -416,6 +418,7 @@ def test_all_rows_equal(method):
         assert a[0] == pytest.approx(0.1 if a.shape[1] == 3 else 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", ["feature", "view", None])
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])

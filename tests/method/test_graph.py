@@ -280,6 +280,7 @@ def test_distances_to_points_between_the_anchors(rng, offset, moved):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2 if moved else 1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "sample", "view", None])
 @pytest.mark.parametrize("mean", [0.0, 1e3])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-3)])
@@ -317,6 +318,7 @@ def test_sparse_rows_are_divided_by_their_deviation(build):
     np.testing.assert_allclose(found, eq_2(divided, anchors, 4), atol=1e-10)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("kind", ["F", "read-only", "strided", "int64", "uint8", "bool", "float16"])
 def test_storage_does_not_matter(build, rng, scale, kind):
@@ -367,6 +369,7 @@ def test_indices_are_stored_compactly(build, rng, m, dtype):
     assert graphs.indices[:, 0].tolist() == [[0, 1], [m - 1, m - 2]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_the_blocks_do_not_show(build, monkeypatch, rng, scale, make):

@@ -194,6 +194,7 @@ def test_points_that_are_looked_at_together_are_in_their_order(n):
     assert n <= 16 * m or order[: 16 * m].max() > n / 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("n", "size"), [(40, 10), (600, 9), (30, 30)])  # by each of NumPy's ways
 def test_any_first_of_the_numbers_drawn_are_as_likely_as_others(n, size):
     state, times, first = np.random.RandomState(0), 4000, 3

@@ -173,6 +173,7 @@ def test_gap_with_any_factor_and_a_linear_term_in_its_range(factor, data):
     assert relative_gap(M, m, minimize_on_simplex(M, m)) <= 1e-10
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("V", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("rank", [1, 2, 6])
 def test_equals_enumeration_of_the_supports(V, rank):

@@ -31,6 +31,7 @@ def runs_of(rng, n, c, n_runs, wrong):
     return runs
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(2, 6),

@@ -98,6 +98,7 @@ def test_runs_are_what_single_fits_give(model):
     assert_allclose(single.view_weights_, model.runs_[2].view_weights)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_clusters_of_one_size_have_the_order_of_the_first_run(seed):
     """Where all runs agree, nothing but rounding would tell one number from another."""
@@ -277,6 +278,7 @@ def test_saved_and_loaded(model, tmp_path):
     assert_array_equal(load(tmp_path / "twice.omcal").predict(DATA.views), model.labels_)
 
 
+@pytest.mark.slow
 def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch, caplog):
     path = tmp_path / "state"
     joint = clone(model).set_params(estimator__checkpoint=path)

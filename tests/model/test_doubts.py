@@ -42,6 +42,7 @@ def only_doubt(model):
 # Nothing to say
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n_clusters", [2, 5, 12])
 @pytest.mark.parametrize("noise", [0.5, 1.5])
 @pytest.mark.parametrize("balanced", [True, False])
@@ -105,6 +106,7 @@ def test_views_that_contradict(member, rng, other):
     assert only_doubt(model).what.startswith("view 'c'")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("n_views", [2, 3])
 def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
@@ -143,6 +145,7 @@ def contradiction(views, joined, **options):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("place", ["files", "limit", "large"])
 def test_views_contradict_wherever_they_are(member, rng, tmp_path, monkeypatch, place, joined):
@@ -167,6 +170,7 @@ def test_views_contradict_on_a_cluster(member, rng, client, joined):
     assert contradiction(lazy, joined, client=client) == contradiction(views, joined)
 
 
+@pytest.mark.slow
 def test_some_of_many_samples_are_looked_at_with_their_labels(rng, tmp_path):
     member = np.sort(rng.integers(3, size=7000))
     views = [groups(member, 6, rng), groups(member, 5, rng), rng.normal(size=(7000, 4))]
@@ -177,6 +181,7 @@ def test_some_of_many_samples_are_looked_at_with_their_labels(rng, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("noise", [0.3, 1.0, 2.5])
 def test_views_that_agree_do_not_contradict(noise):
     """However dim they are."""

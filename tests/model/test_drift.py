@@ -86,6 +86,7 @@ def test_it_is_a_table_and_survives_a_file(fitted, tmp_path):
     assert load(tmp_path / "model.omcal").drift(new).comparisons == model.drift(new).comparisons
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["auto", "unit", "view", "log", "tfidf", "sample", None])
 def test_every_scale_and_sparse_views(scale):
     fit, new, _ = halves(1, n=200, kind=lambda view: sparse.csr_array(np.abs(view).round()))

@@ -282,6 +282,7 @@ def test_constant_features(views):
     np.testing.assert_array_equal(model().fit(padded).labels_, model().fit(views).labels_)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e5 / 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

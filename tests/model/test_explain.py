@@ -100,6 +100,7 @@ def test_numbers_are_those_of_the_model():
     assert explanation.cluster_sizes == tuple(np.bincount(model.labels_))
 
 
+@pytest.mark.slow
 def test_without_a_view_is_near_a_fit_without_it():
     data = clusters(c=4, redundancy=0.5)
     model = fitted(data.views, 4)
@@ -228,6 +229,7 @@ def test_refits_leave_out_beta():
     assert model.explain_views(n_resamples=1) == before
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighting", ["distinct", "adaptive", "uniform"])
 def test_a_refit_is_near_the_solver(weighting):
     """Without the nuclear norm, in float32, stopped by the labels: nearly the same clusters."""
@@ -296,6 +298,7 @@ def test_steps_of_a_refit(c, steps):
     assert most_steps(c) == steps
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), c=st.integers(2, 5), V=st.integers(1, 3))
 def test_a_refit_of_any_graphs(seed, c, V):
     rng = np.random.RandomState(seed)
@@ -314,6 +317,7 @@ def test_products_of_graphs(graphs):
     assert view_products(graphs) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_agreement_by_cluster_is_that_of_its_samples():
     model = fitted(clusters().views, 3)
     explanation = model.explain_views(n_resamples=0)

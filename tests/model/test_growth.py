@@ -69,6 +69,7 @@ def test_a_stable_group_is_told_and_nothing_is_done_unless_asked():
     assert model.n_clusters_ == 4 == model.basis_.shape[1]
 
 
+@pytest.mark.slow
 def test_sparse_views_grow_as_dense_ones_do():
     kinds = (np.asarray, sparse.csr_array)
     made = [OMCAL(4, scale="unit", grow=True, random_state=0) for _ in kinds]

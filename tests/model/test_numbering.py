@@ -48,6 +48,7 @@ def test_a_refit_keeps_the_numbers_of_a_model(name, tmp_path):
     assert (new.predict(part(slice(200, 700))) == new.labels_).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_labels_and_labels_by_id():
     pd = pytest.importorskip("pandas")
     plain = OMCAL(5, random_state=0).fit(VIEWS)

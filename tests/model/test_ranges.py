@@ -90,6 +90,7 @@ def test_a_sparse_matrix_whose_rows_overlap_is_refused():
 # Values far from zero, huge and tiny
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["auto", "feature", "view", "sample", None])
 @pytest.mark.parametrize("offset", [3e6, -1e5])
 def test_float32_far_from_zero_gives_the_clusters_that_float64_gives(scale, offset):
@@ -102,6 +103,7 @@ def test_float32_far_from_zero_gives_the_clusters_that_float64_gives(scale, offs
         assert ari(one.labels_, CLASSES) > 0.9
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("factor", [1e155, 1e200, 1e300])
 def test_huge_values_are_refused_or_do_no_harm(make, factor):
@@ -141,6 +143,7 @@ def test_huge_values_of_new_samples_are_refused():
 # Checkpoints
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_other_anchors_is_refused(tmp_path):
     state = tmp_path / "state"
     anchors = [X[:20].copy() for X in VIEWS]

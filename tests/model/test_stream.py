@@ -130,6 +130,7 @@ def test_a_reservoir_is_uniform_or_forgets():
     assert 400 < ages(400).mean() < 700
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "kind", [sparse.csr_array, np.float32, np.asfortranarray], ids=["sparse", "float32", "fortran"]
 )

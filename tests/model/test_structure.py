@@ -34,6 +34,7 @@ def said(model):
     return any("structure" in doubt.what for doubt in model.doubts_)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_clusters", [2, 5])
 def test_noise_is_said(kind, n_clusters):

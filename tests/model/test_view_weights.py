@@ -60,6 +60,7 @@ def test_number_of_copies():
     assert_allclose(copies(np.diag([1.0, 0.0])), [1, 1])  # a graph without entries
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighting", ["adaptive", "agreement", "distinct", "uniform"])
 def test_weights_are_shares(weighting):
     found = weights(DATA, weighting).view_weights_

@@ -55,6 +55,7 @@ def test_the_least_that_is_named_works(file, capsys):
     assert sum(json.loads(out)["cluster_sizes"]) == 600
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_not_waited_for_in_silence(monkeypatch, caplog):
     assert cluster._SILENT_SECONDS == 5
     monkeypatch.setattr(cluster, "_SILENT_SECONDS", 0.2)

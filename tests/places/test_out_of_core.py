@@ -247,6 +247,7 @@ def scratch_mappings(folder):
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs the proc file system")
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 def test_scratch_files_have_no_name_and_are_gone_at_the_end(tmp_path, monkeypatch, error):
@@ -288,6 +289,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert not hasattr(model, "labels_")
 
 
+@pytest.mark.slow
 def test_without_fallocate_the_room_is_written(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
     model = OMCAL(**SETTINGS, memory_limit=50_000, scratch_dir=tmp_path)

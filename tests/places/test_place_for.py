@@ -98,6 +98,7 @@ def test_nothing_is_missing_from_the_table():
     assert set(PlaceRequest().__dataclass_fields__) == set(WISHES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("home", ["memory", "files"])
 @pytest.mark.parametrize("wished", [(), ("memory_limit",), ("scratch_dir",)])
 def test_the_result_is_the_same_wherever_it_is_worked_out(at_home, home, wished, tmp_path):

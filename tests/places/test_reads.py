@@ -54,6 +54,7 @@ def views():
     return {"wide": X, "positive": np.exp(X[:, :7]), "narrow": X[:, :5].astype(np.float32)}
 
 
+@pytest.mark.sampled
 @own_groups
 @pytest.mark.parametrize("scale", ["auto", "feature", "unit", "view", "log", "tfidf"])
 def test_a_fit_reads_all_rows_twice(reads, scale):

@@ -196,6 +196,7 @@ def test_the_data_of_another_fit_are_refused(model, data, tmp_path, options):
     assert not (tmp_path / "r.html").exists()
 
 
+@pytest.mark.slow
 def test_views_that_share_no_two_samples(tmp_path):
     data = make_data()
     model = OMCAL(4, n_anchors=20, random_state=0)
@@ -290,6 +291,7 @@ def code_of(text):
     return unescape(re.search(r'<code id="code">(.*?)</code>', text, re.S)[1])
 
 
+@pytest.mark.slow
 def test_the_snippet_lists_only_what_differs(model, data, tmp_path):
     text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
     call = "OMCAL(n_anchors=20, n_clusters=4, random_state=0, weighting='agreement')\n"
@@ -442,6 +444,7 @@ def test_one_view(tmp_path):
     assert "There is one view" in text and "clusters" in sections_of(text)
 
 
+@pytest.mark.slow
 def test_one_table_with_views(data, tmp_path):
     table = np.hstack(list(data.views.values()))
     model = OMCAL(4, views=[slice(0, 10), slice(10, 30)], random_state=0).fit(table)
@@ -547,6 +550,7 @@ NOISE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", NOISE)
 def test_the_map_of_noise_has_no_islands(kind):
     rng = np.random.RandomState(0)
@@ -575,6 +579,7 @@ def test_the_nearest_sample_is_found():
     assert_array_equal(nearest_of(points, others), apart.argmin(axis=1))
 
 
+@pytest.mark.slow
 def test_the_map_does_not_know_the_clusters(data, model):
     other = clone(model).fit(data.views)
     other.labels_ = np.random.RandomState(0).permutation(other.labels_)
@@ -595,6 +600,7 @@ def test_clusters_that_the_map_mixes_are_said(data, model, tmp_path):
     assert mixed_clusters(np.zeros((1, 2)), np.zeros(1, int)) == []
 
 
+@pytest.mark.slow
 def test_the_map_of_digits_is_trustworthy():
     X = load_digits().data[:600]
     model = OMCAL(10, random_state=0).fit(X)
@@ -612,6 +618,7 @@ def test_samples_beyond_those_laid_out_lie_among_their_like(monkeypatch):
         assert apart > 1.5 * spread
 
 
+@pytest.mark.slow
 def test_absent_samples_and_sparse_views_have_places():
     data = make_multiview(120, n_clusters=3, n_views=2, random_state=0)
     first, second = data.views.values()

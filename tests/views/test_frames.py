@@ -30,6 +30,7 @@ def labels_of_arrays(views, **params):
     return OMCAL(3, random_state=0, **params).fit(views).labels_
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "views",
     [
@@ -148,6 +149,7 @@ NAMED = [f"sample {i}" for i in range(150)]
 ORDER = np.random.default_rng(0).permutation(150)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("names", [NAMED, range(150), range(1000, 1150)])
 def test_frames_in_another_order_are_aligned(names):
     frames = {"a": with_index(A, names), "b": with_index(B, names, ORDER)}
@@ -159,6 +161,7 @@ def test_frames_in_another_order_are_aligned(names):
     assert_array_equal(turned.labels_, labels_of_arrays([A[ORDER], B[ORDER]]))
 
 
+@pytest.mark.slow
 def test_a_frame_that_is_merely_numbered_pairs_by_position():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame

@@ -44,6 +44,7 @@ def test_list_tuple_mapping_and_object_array_give_the_same():
         np.testing.assert_array_equal(fitted_labels(X), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "views",
     [
@@ -60,6 +61,7 @@ def test_one_table_gives_the_same(views, order):
     np.testing.assert_array_equal(fitted_labels(table, views=views), fitted_labels([A, B]))
 
 
+@pytest.mark.slow
 def test_data_frames_give_the_same():
     pd = pytest.importorskip("pandas")
     A, B = overlapping()
@@ -119,6 +121,7 @@ def test_the_input_is_not_changed():
         np.testing.assert_array_equal(X, copy)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool", "float16"])
 def test_other_number_types(dtype):
     A, B = ((20 * X + 100).clip(0, 255).round() for X in overlapping())
@@ -204,6 +207,7 @@ def test_float32_gives_the_clusters_of_float64():
     assert np.mean(fitted_labels(narrow) == fitted_labels(exact)) > 0.99
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["feature", "view", None])
 @pytest.mark.parametrize("offset", [1e3, 1e4])
 def test_float32_with_a_large_mean(scale, offset):
@@ -304,6 +308,7 @@ def test_the_number_of_threads_does_not_matter(tmp_path):
         np.testing.assert_array_equal(results[0][name], results[1][name])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["feature", "sample"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_blocks_do_not_show(monkeypatch, scale, dtype):

@@ -60,6 +60,7 @@ def test_it_is_said_with_the_counts():
     assert any("samples lack more than half" in doubt.what for doubt in model.doubts_)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scale", ["auto", "feature", "sample", "view", "unit", "log", None])
 @pytest.mark.parametrize("rows", [slice(None), slice(7, 8)])
 def test_every_scaling_and_a_single_cell(scale, rows):
@@ -323,6 +324,7 @@ def test_what_is_missing_with_the_clusters_is_told_in_dask():
     assert str(doubt) == str(expected)
 
 
+@pytest.mark.slow
 def test_cells_missing_at_random_are_no_doubt():
     """One false alarm in 200 views; the strength makes it rarer still."""
     from omcal.model.gaps import linked_gaps

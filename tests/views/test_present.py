@@ -75,6 +75,7 @@ def test_rows_that_stand_in_are_those_of_the_dense_form(seed, V, share):
     assert_allclose(found, reference.complete(S, present, anchors), atol=1e-15)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("weighting", ["adaptive", "agreement", "uniform"])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -110,6 +111,7 @@ def test_nothing_missing_is_the_ordinary_fit_bit_for_bit():
     assert_array_equal(plain.transform(VIEWS), everyone.transform(VIEWS, present=[None] * 3))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(5))
 def test_rounding_does_not_choose_the_anchors(seed):
     rng = np.random.default_rng(seed)
@@ -155,6 +157,7 @@ def test_sparse_views_take_masks(scale):
 
 
 # In float32 some BLAS sums the products of a row otherwise in another block of rows.
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-12), (np.float32, 1e-7)])
 def test_stored_views_and_scratch_files_give_the_same(tmp_path, dtype, close):
     X = [x.astype(dtype) for x in with_gaps()]
