@@ -45,26 +45,18 @@ class MissingCells:
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
         """Count in rows of samples that are present."""
-        n = int(block.shape[0])
+        n, width = map(int, block.shape)
+        stored = block.data if sparse.issparse(block) else block
+        lost = np.isnan(stored)
+        values = np.where(lost, 0, stored).astype(np.float64)
+        summed: list[Any] = [values, lost, values != np.rint(values), values != 0]
         if sparse.issparse(block):
-            known = ~np.isnan(block.data)
-            columns, values = block.indices[known], block.data[known].astype(np.float64)
-            lost = np.bincount(block.indices[~known], minlength=block.shape[1])
-            broken = columns[values != np.rint(values)]
-            rows = np.repeat(np.arange(n), np.diff(block.indptr))[~known]
-            by_row = np.bincount(rows, minlength=n)
-            half = int((2 * by_row > block.shape[1]).sum())
-            total = np.bincount(columns, values, block.shape[1])
-            fractions = np.bincount(broken, minlength=block.shape[1])
-            nonzero = np.bincount(columns[values != 0], minlength=block.shape[1])
-            counts = map(_floats, (total, n - lost, fractions, nonzero))
-            return cls(n, half, int(np.isinf(values).sum()), *counts)
-        known = ~np.isnan(block)
-        values = np.where(known, block, 0).astype(np.float64)
-        half = int((2 * known.sum(axis=1) < block.shape[1]).sum())
-        summed = (values, known, values != np.rint(values), values != 0)
-        counts = map(_floats, (part.sum(axis=0) for part in summed))
-        return cls(n, half, int(np.isinf(values).sum()), *counts)
+            places = block.indices, block.indptr
+            summed = [sparse.csr_array((_floats(part), *places), block.shape) for part in summed]
+        total, missing, fractions, nonzero = (_floats(part.sum(axis=0)) for part in summed)
+        half = int((2 * summed[1].sum(axis=1) > width).sum())
+        infinite = int(np.isinf(values).sum())
+        return cls(n, half, infinite, total, n - missing, fractions, nonzero)
 
     def __add__(self, other: MissingCells) -> MissingCells:
         both = zip(vars(self).values(), vars(other).values(), strict=True)
