@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 RECORDS = "records.jsonl"
 
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets.")
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Folder with the data sets; --from-records needs none."
+    ),
 ]
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for records and results.")
