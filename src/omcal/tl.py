@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from omcal.datasets._columns import scale_of_key
 from omcal.datasets._data import Matrix, spread_rows
-from omcal.datasets._names import scale_of_key
 from omcal.machine.arrays import Mask
 from omcal.machine.optional import require
 from omcal.model.consensus import Consensus

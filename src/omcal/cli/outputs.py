@@ -252,7 +252,7 @@ def write_labels(
 
 
 def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
-    from omcal.datasets.readers.excel_files import escaped
+    from omcal.datasets.readers.table_files import escaped
 
     openpyxl = require("openpyxl", "Excel files")
     book = openpyxl.Workbook(write_only=True)

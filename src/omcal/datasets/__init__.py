@@ -1,11 +1,10 @@
 """Files of views, the data sets of the paper, and built-in and artificial ones."""
 
 from omcal.datasets._data import MultiViewData
-from omcal.datasets.builtin import load_digits_views
 from omcal.datasets.describing import describe
 from omcal.datasets.loading import join_views, load_views
+from omcal.datasets.made import load_digits_views, make_multiview
 from omcal.datasets.registry import PAPER_DATASETS, load_paper_dataset
-from omcal.datasets.synthetic import make_multiview
 from omcal.datasets.writers import save_views
 from omcal.views.pair import DataError
 

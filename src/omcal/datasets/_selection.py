@@ -9,7 +9,18 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from omcal.datasets._columns import WHOLE, could_be_labels, group_columns, turned_table
+from omcal.datasets._columns import (
+    FEATURE_TITLES,
+    PRESENT_SUFFIX,
+    VIEW_TITLES,
+    VIEWS_NAMES,
+    WHOLE,
+    choose_ids,
+    could_be_labels,
+    group_columns,
+    is_label_name,
+    turned_table,
+)
 from omcal.datasets._contents import (
     MAX_WIDTH,
     Contents,
@@ -18,14 +29,6 @@ from omcal.datasets._contents import (
     text_array,
 )
 from omcal.datasets._data import ROW_NUMBERS, Matrix, MultiViewData, absent_rows, is_known
-from omcal.datasets._names import (
-    FEATURE_TITLES,
-    PRESENT_SUFFIX,
-    VIEW_TITLES,
-    VIEWS_NAMES,
-    choose_ids,
-    is_label_name,
-)
 from omcal.machine.arrays import Array
 from omcal.views.columns import listed, listed_shapes
 from omcal.views.frames import Columns

@@ -10,9 +10,14 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from omcal.datasets._columns import could_be_labels, views_of
+from omcal.datasets._columns import (
+    PRESENT_SUFFIX,
+    could_be_labels,
+    is_label_name,
+    seems_id,
+    views_of,
+)
 from omcal.datasets._data import MultiViewData
-from omcal.datasets._names import PRESENT_SUFFIX, is_label_name, seems_id
 from omcal.datasets.readers._numbers import is_number
 from omcal.datasets.readers._variables import SPARSE_PARTS
 from omcal.machine.arrays import Array

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from omcal.datasets._columns import NAMELESS, are_usable, choose_ids, is_label_name, seeming_ids
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import (
     ROW_NUMBERS,
@@ -19,7 +20,6 @@ from omcal.datasets._data import (
     spread_labels,
     spread_rows,
 )
-from omcal.datasets._names import NAMELESS, are_usable, choose_ids, is_label_name, seeming_ids
 from omcal.datasets._selection import Choice, NoViewError, label_vectors, select, view_names
 from omcal.machine.arrays import Array
 from omcal.views.columns import listed

@@ -22,7 +22,7 @@ from omcal.datasets.joining import (
 )
 from omcal.datasets.joining import join as join_parts
 from omcal.datasets.readers import find_format, tables_in
-from omcal.datasets.readers.csv_files import one_column_header
+from omcal.datasets.readers.table_files import one_column_header
 from omcal.views.frames import Columns
 from omcal.views.like import TableLike
 from omcal.views.pair import DataError, Ids, as_text, is_whole, require_unique
@@ -319,7 +319,7 @@ def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
     if len(set(names)) < len(names):
         raise DataError(f"table {key!r} has two columns of the same name; rename one of them.")
     if is_arrow(table):
-        from omcal.datasets.readers.parquet_files import arrow_contents
+        from omcal.datasets.readers.table_files import arrow_contents
 
         return arrow_contents(table, "data frame")
     columns = dict(Columns.of(table).values)

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 from scipy.io import savemat
 
+from omcal.datasets._columns import PRESENT_SUFFIX
 from omcal.datasets._data import Matrix, MultiViewData
-from omcal.datasets._names import PRESENT_SUFFIX
 from omcal.datasets._writable import (
     IDS,
     LABELS,

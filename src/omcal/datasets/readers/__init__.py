@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omcal.datasets._contents import Contents
-from omcal.datasets.readers.csv_files import is_text, read_csv
-from omcal.datasets.readers.excel_files import is_excel, read_excel
+from omcal.datasets.readers.array_files import (
+    is_idx_file,
+    is_idx_folder,
+    is_npy_folder,
+    read_idx,
+    read_idx_folder,
+    read_npy,
+    read_npy_folder,
+    read_npz,
+)
 from omcal.datasets.readers.hdf5_files import is_hdf5, read_hdf5
-from omcal.datasets.readers.idx_files import is_idx_file, is_idx_folder, read_idx, read_idx_folder
 from omcal.datasets.readers.mat5 import is_mat5, read_mat5
-from omcal.datasets.readers.numpy_files import is_npy_folder, read_npy, read_npy_folder, read_npz
-from omcal.datasets.readers.parquet_files import read_parquet
+from omcal.datasets.readers.table_files import is_excel, is_text, read_csv, read_excel, read_parquet
 from omcal.datasets.readers.zarr_store import is_zarr, read_zarr
 from omcal.views.pair import DataError
 

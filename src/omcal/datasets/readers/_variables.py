@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from omcal.datasets._columns import SPLITS, VIEW_TITLES, is_label_name, split_of
 from omcal.datasets._contents import Contents, Variable, csr_from_parts
 from omcal.datasets._data import Matrix
-from omcal.datasets._names import SPLITS, VIEW_TITLES, is_label_name, split_of
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 

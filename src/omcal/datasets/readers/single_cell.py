@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from omcal.datasets._columns import is_label_name, scale_of_key
 from omcal.datasets._contents import Contents, Variable, text_fits
 from omcal.datasets._data import Matrix, spread_rows
-from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.datasets.readers._variables import Node, is_sparse, read_part, read_sparse
 from omcal.machine.arrays import Array
 from omcal.views.frames import Columns, as_column
