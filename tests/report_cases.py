@@ -69,6 +69,6 @@ def large_report(n):
     path = Path(tempfile.mkdtemp()) / "large.html"
     with (
         patch("omcal.report.layout._LAID_OUT", 1000),
-        patch("omcal.report.evidence._LARGEST_CELL", 200),
+        patch("omcal.report.findings._LARGEST_CELL", 200),
     ):
         return model.report(path, data.views, data.labels, names=names)

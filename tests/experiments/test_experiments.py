@@ -11,13 +11,13 @@ from experiment_cases import PAPER, record, table_cells, write_records
 from omcal.cli import main
 from omcal.cli.reproduce import RECORDS
 from omcal.experiments.contents import (
+    all_figures,
     all_tables,
     best_of_grid_table,
     difference,
     format_measured,
     published_numbers,
 )
-from omcal.experiments.figures import all_figures
 from omcal.experiments.outputs import write_outputs
 from omcal.experiments.plan import Measured, Plan
 from omcal.experiments.records import Summary, is_current, made_with

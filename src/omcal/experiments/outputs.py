@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
-from omcal.experiments.contents import all_tables, beside_table
-from omcal.experiments.figures import all_figures
+from omcal.experiments.contents import all_figures, all_tables, beside_table
 from omcal.experiments.plan import NOT_RUN, Plan
 from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
 from omcal.experiments.tables import Entry, Table, cell_text

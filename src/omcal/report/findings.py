@@ -1,24 +1,28 @@
-"""Compute everything that a report shows, and nothing of how it looks."""
+"""Compute everything that a report shows, and nothing of how it looks: evidence, columns, a map."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.neighbors import NearestNeighbors
 
 from omcal.machine.arrays import Array
+from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.metrics import evaluate
+from omcal.method.new_samples import indicate
+from omcal.metrics import evaluate, overlaps
+from omcal.model.certainty import margins, typicality
 from omcal.model.explain import MANY_ANCHORS, explain_graphs
 from omcal.model.feature_effects import ClusterDescription
 from omcal.model.view_effects import ViewExplanation
 from omcal.plots.clusters import class_table
 from omcal.plots.figures import of_shape
-from omcal.report.columns import one_per_sample, read_columns
-from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
 from omcal.views.like import PresentLike
@@ -27,6 +31,162 @@ from omcal.views.view import Views
 if TYPE_CHECKING:
     from omcal.model.drift import Drift
     from omcal.select import ClusterTree
+
+MISSING = 255  # of the 256 shades of a number
+_FEW = 12  # different integers up to which they are categories
+_MOST = 200  # categories; the rarest are put together
+
+
+Scale = dict[str, Any]  # what the script of the page needs to name the values
+
+
+def read_columns(columns: Mapping[str, Any], n: int) -> list[tuple[Scale, Array]]:
+    """Check the columns that a user has given and turn them into shades and codes, as bytes."""
+    found = []
+    for k, (name, values) in enumerate(columns.items()):
+        array = one_per_sample(f"columns[{name!r}]", values, n)
+        continuous = array.dtype.kind == "f" or (
+            array.dtype.kind in "iu" and len(np.unique(array)) > _FEW
+        )
+        scale, codes = _shades(array) if continuous else _codes(array)
+        found.append(({"title": str(name), "array": f"column{k}"} | scale, codes))
+    return found
+
+
+def one_per_sample(what: str, values: Any, n: int) -> Array:
+    """Return an array of n values; raise for any other shape."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ValueError(f"{what} has shape {array.shape}; give one value for each of {n} samples.")
+    return array
+
+
+def _shades(array: Array) -> tuple[Scale, Array]:
+    x = array.astype(np.float64)
+    finite = np.isfinite(x)
+    low, high = (float(x[finite].min()), float(x[finite].max())) if finite.any() else (0.0, 1.0)
+    scale = {"low": low, "high": high, "plain": True}
+    return scale, to_shades(np.where(finite, x, np.nan), low, high)
+
+
+def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
+    """Return shades, 0 to 254 between low and high, and 255 where there is no value."""
+    # Halved first: the span of the largest numbers is no number.
+    part = (x / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
+    shades = np.floor(np.clip(np.nan_to_num(part), 0, 1) * (MISSING - 1) + 0.5)
+    return np.where(np.isnan(x), MISSING, shades).astype(np.uint8)
+
+
+def _codes(array: Array) -> tuple[Scale, Array]:
+    texts = np.array([str(value) for value in array.tolist()])
+    names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    categories = names.tolist()
+    if len(names) > _MOST:
+        kept = np.sort(np.argsort(-counts, kind="stable")[: _MOST - 1])
+        place = np.full(len(names), _MOST - 1)
+        place[kept] = np.arange(len(kept))
+        codes, categories = place[codes], [*names[kept].tolist(), "other"]
+    return {"names": categories}, codes.astype(np.uint8)
+
+
+_BLOCK = 8192
+_LARGEST_CELL = 2000  # samples that are compared with one another
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How sure the cluster of each sample is, and by which views; NaN where it is absent."""
+
+    # (n,): tie to the own cluster less that to the next, as a share of all ties; of joined runs the
+    # share that puts the sample into its cluster.
+    certainty: Array
+    second: Array  # (n,): the next cluster
+    strength: Array  # (n,): tie to the own cluster
+    score: Array  # (n,): how typical it is of any cluster, as `score_samples` returns it
+    # (n, V): contribution of each view to the difference between the two clusters, as a share;
+    # below 0 where the view speaks for the next cluster.
+    decision: Array
+    agreement: Array  # (n, V): certainty in the view alone, below 0 where it prefers another
+    # Share of the samples that `predict` leaves where they are; None for joined runs.
+    same_rule: float | None
+
+
+def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
+    """Compute the ties of every sample, by blocks."""
+    n, V = graphs.n, graphs.n_views
+    certainty, strength, score = np.zeros((3, n))
+    second = np.zeros(n, dtype=np.intp)
+    decision, agreement = np.zeros((2, n, V), dtype=np.float32)
+    alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
+    joined = hasattr(model, "runs_")
+    order = _columns_of(model, graphs, labels) if joined else np.arange(P.shape[1])
+    P, same = P[:, order], 0
+    for block in row_blocks(n, _BLOCK):
+        U, predicted = indicate(model._rule.consensus, graphs[block])
+        U, own = U[:, order], labels[block]
+        same += int((predicted == own).sum())
+        margin, second[block], strength[block] = margins(U, own)
+        score[block] = typicality(np.maximum(U, 0))
+        certainty[block] = np.clip(margin, 0, 1)
+        for v in range(V):
+            ties = graphs[block].of_views([v]).side_by_side() @ P
+            at = np.arange(len(own))
+            decision[block, v] = alpha[v] * (ties[at, own] - ties[at, second[block]])
+            agreement[block, v] = margins(ties, own)[0]
+    total = np.abs(decision).sum(axis=1, keepdims=True)
+    decision = np.divide(decision, total, out=np.zeros_like(decision), where=total > 0)
+    if graphs.present is not None:
+        decision[~graphs.present] = agreement[~graphs.present] = np.nan
+    rule = None if joined else same / n
+    if joined:
+        certainty = model.certainty_
+    return Evidence(certainty, second, strength, score, decision, agreement, rule)
+
+
+def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
+    """Return the column of F of one run for each cluster of the joint result."""
+    c = model.n_clusters_
+    blocks = row_blocks(graphs.n, _BLOCK)
+    found = [indicate(model._rule.consensus, graphs[block])[1] for block in blocks]
+    counts = overlaps(labels, np.concatenate(found), c, c)
+    return np.asarray(linear_sum_assignment(counts, maximize=True)[1])
+
+
+def nearest_samples(
+    model: Any,
+    graphs: AnchorGraphs,
+    views: Views | None,
+    rows: Array,
+    count: int,
+    rng: np.random.RandomState,
+) -> NDArray[np.uint32]:
+    """Return the nearest of these samples in each view as places in `rows`, (rows, V, count).
+
+    Samples are compared with those that have the same nearest anchor there, in the scaled features
+    of the view, or, where these are not at hand, by their ties to the anchors; the number of rows
+    stands where there are too few, or the sample is absent.
+    """
+    found = np.full((len(rows), graphs.n_views, count), len(rows), dtype=np.uint32)
+    for v in range(graphs.n_views):
+        cell_of = graphs.indices[rows, v, 0]
+        if graphs.present is not None:
+            cell_of = np.where(graphs.present[rows, v], cell_of, graphs.n_anchors)
+        view = None if views is None or views[v].stored else views[v]
+        for cell in np.unique(cell_of[cell_of < graphs.n_anchors]):
+            members = rng.permutation(np.flatnonzero(cell_of == cell))
+            for part in np.array_split(members, -(-len(members) // _LARGEST_CELL)):
+                k = min(count, len(part) - 1)
+                if k < 1:
+                    continue
+                values = (
+                    graphs[rows[part]].of_views([v]).side_by_side()
+                    if view is None
+                    else model._rule.learned.scalings[v].apply(view.rows(rows[part]))
+                )
+                near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(values)
+                found[part, v, :k] = part[near.kneighbors(return_distance=False)]
+    return found
+
 
 MAP_SAMPLES = 100_000
 RESAMPLES = 5

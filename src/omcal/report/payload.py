@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array
 from omcal.plots.palette import LIGHT, SHAPES
-from omcal.report.columns import to_shades
-from omcal.report.evidence import nearest_samples
-from omcal.report.findings import Findings
+from omcal.report.findings import Findings, nearest_samples, to_shades
 
 _MOST_NEAR = 5
 # Bytes of a file: 1 MB at 10⁴ samples and 6 MB at 10⁵, less a margin.
