@@ -47,6 +47,12 @@ def problem(**changes):
     return Problem(**{**given, "max_iter": 12, "tol": 0.0, **changes})
 
 
+def test_a_rise_is_one_of_the_last_iteration():
+    assert problem().rose([1.0, 2.0]) and problem().rose([3.0, 1.0, 2.0])
+    for history in ([], [1.0], [2.0, 1.0], [1.0, 2.0, 2.0]):
+        assert not problem().rose(history)
+
+
 @pytest.mark.parametrize("weighting", ["adaptive", "agreement", "fixed"])
 @pytest.mark.parametrize(("beta", "gamma"), [(0.1, 0.3), (0.3, 1e-4), (0.0, 2.0)])
 def test_the_loop_is_the_papers(weighting, beta, gamma):
