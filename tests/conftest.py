@@ -17,6 +17,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 
 
 def multiply_examples(factor):
@@ -121,6 +122,15 @@ def pytest_xdist_setupnodes():
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Leave out modules without examples, which would be imported to look for them."""
+    collectors = yield
+    if file_path.suffix != ".py" or ">>>" in file_path.read_text(encoding="utf-8"):
+        return collectors
+    return [each for each in collectors if not isinstance(each, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)

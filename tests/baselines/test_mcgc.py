@@ -47,7 +47,6 @@ def test_block_size_does_not_matter(reference, monkeypatch):
     np.testing.assert_allclose(again.graph_.toarray(), model.graph_.toarray(), atol=1e-10)
 
 
-@pytest.mark.slow
 def test_edges_beyond_the_neighbours_where_asked_for():
     rng = np.random.RandomState(0)
     y = np.repeat(np.arange(3), 25)

@@ -118,7 +118,7 @@ def test_one_sample(scale, make):
 # Numbers
 
 
-@pytest.fixture(params=["NumPy", "compiled"])
+@pytest.fixture(params=["NumPy", pytest.param("compiled", marks=pytest.mark.slow)])
 def _loops(request, monkeypatch):
     """Moments by NumPy, and by the loops that large data are given to."""
     if request.param == "compiled":
