@@ -16,7 +16,7 @@ from rich.progress import Progress
 from omcal import OMCAL, Consensus, __version__
 from omcal.cli import main
 from omcal.cli.console import _BarHandler
-from omcal.cli.runs import usual_runs
+from omcal.cli.options import usual_runs
 from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import evaluate
 from omcal.model import cost

@@ -13,18 +13,19 @@ import typer
 import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
-from omcal.cli.options import parse_scale, with_scales
-from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
-from omcal.cli.parameters import PARAMETERS, takes, words_of
-from omcal.cli.reading import Reading, reads, remarks
-from omcal.cli.runs import (
+from omcal.cli.options import (
     Runs,
     chosen_runs,
     combined,
     estimate_record,
     expected_fit,
+    parse_scale,
     runs_of_consensus,
+    with_scales,
 )
+from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
+from omcal.cli.parameters import PARAMETERS, takes, words_of
+from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import cell_progress, print_table, report_line, stdout
-from omcal.cli.options import with_scales
+from omcal.cli.options import ConsensusRuns, runs_of_consensus, with_scales
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads, remarks
-from omcal.cli.runs import ConsensusRuns, runs_of_consensus
 
 MethodNames = Annotated[
     str | None,

@@ -10,11 +10,10 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
-from omcal.cli.options import with_scales
+from omcal.cli.options import Runs, chosen_runs, combined, with_scales
 from omcal.cli.outputs import require_ending, require_writable
 from omcal.cli.parameters import PARAMETERS, takes
 from omcal.cli.reading import Reading, reads, remarks
-from omcal.cli.runs import Runs, chosen_runs, combined
 
 if TYPE_CHECKING:
     from omcal.model.feature_effects import ClusterDescription
@@ -94,7 +93,7 @@ def explain(
 
 def _draw(found: ViewExplanation, path: Path) -> None:
     from omcal.machine.files import replacing
-    from omcal.plots.studies import view_effects
+    from omcal.plots.clusters import view_effects
 
     figure: Any = view_effects(found).figure
     with replacing(path) as temporary:

@@ -8,9 +8,9 @@ from typing import Any
 import omcal
 from omcal.cli import options
 from omcal.cli.console import deliver, print_table, stdout
+from omcal.cli.options import estimate_record, expected_fit, usual_runs
 from omcal.cli.parameters import in_options
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import estimate_record, expected_fit, usual_runs
 
 _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")

@@ -15,7 +15,7 @@ import omcal
 
 if TYPE_CHECKING:
     from omcal.places.ranks import Ranks
-    from omcal.views.named import NamedViews
+    from omcal.views.adapt import NamedViews
 
 Dask = Annotated[
     str | None,

@@ -5,7 +5,10 @@ from omcal.plots.clusters import (
     cluster_features,
     cluster_sizes,
     confusion,
+    number_of_clusters,
     sample_map,
+    settings,
+    view_effects,
 )
 from omcal.plots.figures import (
     convergence,
@@ -17,7 +20,6 @@ from omcal.plots.figures import (
     similarity,
     view_weights,
 )
-from omcal.plots.studies import number_of_clusters, settings, view_effects
 
 __all__ = [
     "certainty",

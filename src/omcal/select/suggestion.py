@@ -99,7 +99,7 @@ class ClusterNumber(Tabular):
         matplotlib Axes
             The axes with the drawing.
         """
-        from omcal.plots.studies import number_of_clusters
+        from omcal.plots.clusters import number_of_clusters
 
         return number_of_clusters(self, ax)
 
