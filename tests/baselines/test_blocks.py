@@ -10,28 +10,24 @@ from scipy.sparse.csgraph import laplacian
 from scipy.sparse.linalg import ArpackNoConvergence
 from scipy.spatial.distance import cdist
 
-from omcal.baselines import _graphs, _spectral
+from omcal.baselines import _graphs
 from omcal.baselines._graphs import (
+    RankPenalty,
     closed_form_weights,
+    component_labels,
+    component_surplus,
     graph_of_rows,
+    kmeans_labels,
+    largest_eigenvectors,
     nearest_samples,
     neighbor_graph,
     normalized_adjacency,
-    normalized_laplacian,
+    smallest_eigenvectors,
 )
 from omcal.baselines._linalg import (
     minmax_features,
     procrustes,
     scaled,
-)
-from omcal.baselines._spectral import (
-    RankPenalty,
-    component_labels,
-    component_surplus,
-    kmeans_labels,
-    largest_eigenvectors,
-    row_normalized,
-    smallest_eigenvectors,
 )
 from omcal.method.simplex import project_simplex
 
@@ -168,17 +164,13 @@ def test_matrices_of_a_graph(rng):
     W[7] = W[:, 7] = 0  # an isolated vertex
     degree = W.sum(axis=1)
     root = np.where(degree > 0, 1 / np.sqrt(np.where(degree > 0, degree, 1)), 0)
-    expected = {
-        normalized_adjacency: root[:, None] * W * root,
-        normalized_laplacian: np.eye(30) - root[:, None] * W * root,
-    }
-    for function, matrix in expected.items():
-        dense, kept_sparse = function(W), function(sparse.csr_array(W))
-        assert isinstance(kept_sparse, sparse.csr_array)
-        np.testing.assert_allclose(dense, matrix, atol=1e-15)
-        np.testing.assert_allclose(kept_sparse.toarray(), matrix, atol=1e-15)
-        np.testing.assert_array_equal(dense, dense.T)
-        np.testing.assert_array_equal(kept_sparse.toarray(), kept_sparse.toarray().T)
+    matrix = root[:, None] * W * root
+    dense, kept_sparse = normalized_adjacency(W), normalized_adjacency(sparse.csr_array(W))
+    assert isinstance(kept_sparse, sparse.csr_array)
+    np.testing.assert_allclose(dense, matrix, atol=1e-15)
+    np.testing.assert_allclose(kept_sparse.toarray(), matrix, atol=1e-15)
+    np.testing.assert_array_equal(dense, dense.T)
+    np.testing.assert_array_equal(kept_sparse.toarray(), kept_sparse.toarray().T)
 
 
 # Eigenvectors
@@ -187,7 +179,7 @@ def test_matrices_of_a_graph(rng):
 @pytest.fixture(autouse=True)
 def little_is_dense(monkeypatch):
     """Let graphs of more than 100 vertices go to the solver of large ones."""
-    monkeypatch.setattr(_spectral, "_DENSE_SIZE", 100)
+    monkeypatch.setattr(_graphs, "_DENSE_SIZE", 100)
 
 
 def hypercube(dimensions):
@@ -227,7 +219,10 @@ GRAPHS = {
 @pytest.mark.parametrize("c", [3, 15])
 def test_smallest_eigenvectors_are_those_of_the_dense_solver(graph, c, rng):
     W = graph(rng)
-    for L in (laplacian(W), normalized_laplacian(W)):
+    for L in (
+        laplacian(W),
+        sparse.csr_array(sparse.eye_array(W.shape[0]) - normalized_adjacency(W)),
+    ):
         values, vectors = smallest_eigenvectors(L, c)
         expected = linalg.eigh(L.toarray(), eigvals_only=True, subset_by_index=[0, c - 1])
         np.testing.assert_allclose(values, expected, atol=1e-12)
@@ -285,14 +280,14 @@ def test_eigenvectors_are_reproducible(rng):
 def test_eigenvectors_without_convergence_of_lanczos(rng, monkeypatch, dense):
     L = laplacian(neighbor_graph(rng.rand(150, 3), 5))
     expected = linalg.eigh(L.toarray(), eigvals_only=True, subset_by_index=[0, 4])
-    lanczos = _spectral._lanczos
+    lanczos = _graphs._lanczos
 
     def fails_at_first(A, c, **options):
         if "maxiter" in options and options["maxiter"] == 300:
             raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
         return lanczos(A, c, **options)
 
-    monkeypatch.setattr(_spectral, "_lanczos", fails_at_first)
+    monkeypatch.setattr(_graphs, "_lanczos", fails_at_first)
     values, _ = smallest_eigenvectors(L.toarray() if dense else L, 5)
     np.testing.assert_allclose(values, expected, atol=1e-12)
 
@@ -303,9 +298,8 @@ def test_all_eigenvectors(rng):
     np.testing.assert_allclose(vectors * values @ vectors.T, L.toarray(), atol=1e-12)
 
 
-def test_rows_of_length_one_and_labels(rng):
+def test_labels_of_equal_rows():
     U = np.vstack([np.zeros((1, 3)), 5 * np.eye(3)])
-    np.testing.assert_array_equal(row_normalized(U), np.vstack([np.zeros((1, 3)), np.eye(3)]))
     labels = kmeans_labels(np.repeat(U, 4, axis=0), 4, random_state=0)
     assert sorted(np.bincount(labels)) == [4, 4, 4, 4]
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
-from omcal.baselines._distances import narrow, squared_distances, squared_norms
+from omcal.baselines._linalg import narrow, squared_distances, squared_norms
 from omcal.baselines.cgfkm import CGFKM
 from omcal.baselines.ecpcs import ECPCS
 from omcal.baselines.kmm import KMM

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits, make_blobs, make_circles
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines import kmm
-from omcal.baselines._spectral import component_surplus
+from omcal.baselines._graphs import component_surplus
 from omcal.baselines.kmm import KMM
 from omcal.metrics import ari, evaluate
 

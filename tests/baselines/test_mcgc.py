@@ -5,7 +5,7 @@ import pytest
 from real_views import load_coil, load_reference, stored_matrix
 
 from omcal.baselines import components as mcgc
-from omcal.baselines._spectral import component_labels
+from omcal.baselines._graphs import component_labels
 from omcal.baselines.components import MCGC
 from omcal.metrics import ari, clustering_accuracy
 

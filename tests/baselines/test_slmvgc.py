@@ -6,9 +6,9 @@ from common_cases import on_axes
 from real_views import load_coil, load_reference, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines import _quadratic
+from omcal.baselines import _linalg
 from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._quadratic import minimize_batch
+from omcal.baselines._linalg import minimize_batch
 from omcal.baselines.slmvgc import SLMVGC, SOLVERS, Consensus
 from omcal.method.simplex import minimize_on_simplex
 from omcal.metrics import ari, clustering_accuracy
@@ -98,7 +98,7 @@ def test_programs_that_cycle_are_solved_one_by_one(monkeypatch):
         calls.append(m)
         return minimize_on_simplex(M, m)
 
-    monkeypatch.setattr(_quadratic, "minimize_on_simplex", counted)
+    monkeypatch.setattr(_linalg, "minimize_on_simplex", counted)
     z = minimize_batch(A, b)
     assert 0 < len(calls) < 40
     assert relative_gap(A, b, z) < 1e-12

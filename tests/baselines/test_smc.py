@@ -8,9 +8,8 @@ import pytest
 from real_views import load_reference
 from scipy import linalg
 
-from omcal.baselines._graphs import degrees, neighbor_graph, normalized_laplacian
-from omcal.baselines._linalg import left_singular_vectors, scaled
-from omcal.baselines._quadratic import BoxLeastSquares
+from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
+from omcal.baselines._linalg import BoxLeastSquares, left_singular_vectors, scaled
 from omcal.baselines.smc import SMC, anchor_codes, filtered_views, sample_anchors
 
 
@@ -61,7 +60,7 @@ def test_box_least_squares_equals_enumeration():
 @pytest.mark.parametrize("exchanges", [10, 0])  # 0: each row is solved by itself
 def test_box_least_squares_satisfies_the_optimality_conditions(m, spread, exchanges, monkeypatch):
     """Anchors that nearly agree: a Hessian of condition up to 1e8."""
-    monkeypatch.setattr("omcal.baselines._quadratic._MAX_BOX_EXCHANGES", exchanges)
+    monkeypatch.setattr("omcal.baselines._linalg._MAX_BOX_EXCHANGES", exchanges)
     rng = np.random.RandomState(1)
     H = np.abs(rng.randn(20)) + spread * rng.randn(m, 20)
     R = linalg.qr(np.vstack([H.T, spread * np.eye(m)]), mode="economic")[1]
@@ -92,7 +91,7 @@ def test_filter_follows_its_formula():
     graphs = [neighbor_graph(x, 5) for x in X]
     np.testing.assert_allclose(importance, degrees(graphs[0]) + degrees(graphs[1]))
     for x, graph, smooth in zip(X, graphs, filtered, strict=True):
-        F = np.eye(30) - 0.8 * normalized_laplacian(graph).toarray()
+        F = 0.2 * np.eye(30) + 0.8 * normalized_adjacency(graph).toarray()
         np.testing.assert_allclose(smooth, np.linalg.matrix_power(F, 3) @ x, atol=1e-12)
     for x, same in zip(X, filtered_views(X, 5, 0.8, 0)[0], strict=True):
         np.testing.assert_array_equal(x, same)

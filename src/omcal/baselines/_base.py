@@ -20,8 +20,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
-from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import graph_bytes
+from omcal.baselines._linalg import copy_bytes
 from omcal.machine.arrays import Seed
 from omcal.machine.declaring import Declared, Declares, Words, declared, parameter
 from omcal.machine.memory import require_memory

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import neighbor_graph, normalized_laplacian
-from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
+from omcal.baselines._graphs import (
+    kmeans_labels,
+    largest_eigenvectors,
+    neighbor_graph,
+    normalized_adjacency,
+)
 from omcal.machine.arrays import Array
 from omcal.views.view import Views
 
@@ -55,15 +59,15 @@ class AMGL(MultiViewBaseline):
     tol: float = 1e-8
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        laplacians = [
-            normalized_laplacian(neighbor_graph(view.array, self.n_neighbors)) for view in views
-        ]
+        # L_v = I - A_v
+        A = [normalized_adjacency(neighbor_graph(view.array, self.n_neighbors)) for view in views]
         self.view_weights_ = np.full(len(views), 1.0 / len(views))
 
         def step() -> float:
-            combined = sum(a * L for a, L in zip(self.view_weights_, laplacians, strict=True))
-            _, F = smallest_eigenvectors(combined, self.n_clusters)
-            roots = np.sqrt([max(np.sum(F * (L @ F)), _SMALLEST_TRACE) for L in laplacians])
+            combined = sum(w * A_v for w, A_v in zip(self.view_weights_, A, strict=True))
+            _, F = largest_eigenvectors(combined, self.n_clusters)
+            traces = [np.sum(F * (F - A_v @ F)) for A_v in A]
+            roots = np.sqrt(np.maximum(traces, _SMALLEST_TRACE))
             self.view_weights_, self.embedding_ = 1 / (2 * roots), F
             return float(roots.sum())
 

@@ -10,9 +10,15 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
 from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._linalg import refill_empty, row_sums, sum_of_squares
+from omcal.baselines._linalg import (
+    narrow,
+    narrow_bytes,
+    refill_empty,
+    row_sums,
+    squared_distances,
+    sum_of_squares,
+)
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import parameter
 from omcal.method.simplex import minimize_on_simplex

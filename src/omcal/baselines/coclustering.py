@@ -10,9 +10,15 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils import Tags
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import as_floats, squared_norms
-from omcal.baselines._linalg import column_sums, inverse_root, refill_empty, row_sums
-from omcal.baselines._spectral import kmeans_labels
+from omcal.baselines._graphs import kmeans_labels
+from omcal.baselines._linalg import (
+    as_floats,
+    column_sums,
+    inverse_root,
+    refill_empty,
+    row_sums,
+    squared_norms,
+)
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views

@@ -9,16 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import (
+    RankPenalty,
     closed_form_weights,
+    component_labels,
     graph_of_rows,
+    largest_eigenvectors,
     nearest_samples,
     symmetrized,
     without_rounding,
 )
-from omcal.baselines._linalg import scaled
-from omcal.baselines._spectral import RankPenalty, component_labels, largest_eigenvectors
+from omcal.baselines._linalg import scaled, squared_distances
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive, parameter
 from omcal.machine.threads import row_blocks

@@ -11,11 +11,11 @@ from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
+from sklearn.preprocessing import normalize
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import narrow, narrow_bytes
-from omcal.baselines._linalg import inverse_root, one_hot, sparse_rows
-from omcal.baselines._spectral import largest_eigenvectors, row_normalized
+from omcal.baselines._graphs import largest_eigenvectors
+from omcal.baselines._linalg import inverse_root, narrow, narrow_bytes, one_hot, sparse_rows
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
@@ -179,7 +179,7 @@ def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
     values, vectors = largest_eigenvectors((W + 0.5 * np.eye(len(W))) / np.outer(root, root), c)
     U = vectors / root[:, None]
     U /= np.linalg.norm(U, axis=0)
-    return values, row_normalized(U)
+    return values, np.asarray(normalize(U))
 
 
 def discretized(U: Array, first_row: int) -> NDArray[np.intp]:

@@ -12,10 +12,13 @@ from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
-from omcal.baselines._graphs import closed_form_weights
-from omcal.baselines._linalg import sparse_rows
-from omcal.baselines._spectral import RankPenalty, component_labels, some_eigenpairs
+from omcal.baselines._graphs import (
+    RankPenalty,
+    closed_form_weights,
+    component_labels,
+    some_eigenpairs,
+)
+from omcal.baselines._linalg import narrow, narrow_bytes, sparse_rows, squared_distances
 from omcal.machine.arrays import Array
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex

@@ -8,10 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from omcal.baselines._base import ScaledViews
-from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._graphs import symmetrized
-from omcal.baselines._linalg import scaled, sparse_rows
-from omcal.baselines._spectral import kmeans_labels, spectral_embedding
+from omcal.baselines._graphs import kmeans_labels, spectral_embedding, symmetrized
+from omcal.baselines._linalg import centred, scaled, sparse_rows, squared_distances
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive, parameter
 from omcal.views.view import View, Views

@@ -10,8 +10,8 @@ from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import as_floats, squared_norms
-from omcal.baselines._spectral import kmeans_labels
+from omcal.baselines._graphs import kmeans_labels
+from omcal.baselines._linalg import as_floats, squared_norms
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views

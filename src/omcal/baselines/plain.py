@@ -6,10 +6,8 @@ import numpy as np
 from sklearn.metrics import silhouette_score
 
 from omcal.baselines._base import Baseline, ScaledViews
-from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._linalg import scaled, side_by_side
-from omcal.baselines._spectral import kmeans_labels, spectral_embedding
+from omcal.baselines._graphs import kmeans_labels, neighbor_graph, spectral_embedding
+from omcal.baselines._linalg import centred, scaled, side_by_side, squared_distances
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive
 from omcal.views.view import Views

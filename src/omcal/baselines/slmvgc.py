@@ -11,10 +11,8 @@ from scipy.linalg import helmert
 from scipy.sparse.csgraph import laplacian
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import neighbor_graph, symmetrized
-from omcal.baselines._linalg import sum_of_squares
-from omcal.baselines._quadratic import minimize_batch, ten_lagrangian_steps
-from omcal.baselines._spectral import kmeans_labels, spectral_embedding
+from omcal.baselines._graphs import kmeans_labels, neighbor_graph, spectral_embedding, symmetrized
+from omcal.baselines._linalg import minimize_batch, sum_of_squares, ten_lagrangian_steps
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import Positive, parameter
 from omcal.machine.threads import row_blocks

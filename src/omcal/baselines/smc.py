@@ -11,10 +11,13 @@ from scipy import linalg
 from scipy.spatial.distance import cdist
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
-from omcal.baselines._linalg import left_singular_vectors, standardized, sum_of_squares
-from omcal.baselines._quadratic import BoxLeastSquares
-from omcal.baselines._spectral import kmeans_labels
+from omcal.baselines._graphs import degrees, kmeans_labels, neighbor_graph, normalized_adjacency
+from omcal.baselines._linalg import (
+    BoxLeastSquares,
+    left_singular_vectors,
+    standardized,
+    sum_of_squares,
+)
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive, parameter
 from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns

@@ -7,8 +7,10 @@ from functools import partial, reduce
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from omcal.baselines._base import MultiViewBaseline
+from omcal.baselines._graphs import kmeans_labels
 from omcal.baselines._linalg import (
     left_singular_vectors,
     procrustes,
@@ -16,7 +18,6 @@ from omcal.baselines._linalg import (
     standardized,
     sum_of_squares,
 )
-from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive, parameter
 from omcal.method.simplex import project_simplex
@@ -81,7 +82,7 @@ class FSMSC(MultiViewBaseline):
         self.objective_ = np.array(objective)
         self.anchor_graph_: Array = factors.Z
         self.n_iter_ = self.max_iter
-        U = row_normalized(left_singular_vectors(factors.Z, self.n_clusters))
+        U = normalize(left_singular_vectors(factors.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
 
@@ -221,7 +222,7 @@ class MVSCHFD(MultiViewBaseline):
         self._iterate(step, warn=self.tol > 0)
         self.view_weights_: Floats = descent.weights
         self.anchor_graph_: Array = descent.Z
-        U = row_normalized(left_singular_vectors(descent.Z, self.n_clusters))
+        U = normalize(left_singular_vectors(descent.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
 

@@ -7,11 +7,17 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
+from omcal.baselines._graphs import (
+    graph_bytes,
+    kmeans_labels,
+    largest_eigenvectors,
+    neighbor_graph,
+    normalized_adjacency,
+)
 from omcal.baselines._linalg import minmax_features, procrustes, side_by_side
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Range, parameter
 from omcal.views.view import Matrix, View, Views
@@ -88,7 +94,7 @@ class UOMvSC(MultiViewBaseline):
         graphs = normalized_graphs(X, self.n_neighbors, self.n_clusters)
         A = (1 - self.lam) * graphs[len(X)] + self.lam * graphs[-1]
         H = largest_eigenvectors(A, self.n_clusters)[1]
-        labels = kmeans_labels(row_normalized(H), self.n_clusters, random_state, self.n_init)
+        labels = kmeans_labels(normalize(H), self.n_clusters, random_state, self.n_init)
         if self.align:
             H = procrustes(A @ indicator(labels, self.n_clusters))
         ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
@@ -117,7 +123,7 @@ def _scaled_bytes(view: View) -> int:
 def normalized_graphs(X: list[Matrix], k: int, c: int) -> list[sparse.csr_array]:
     """Return the V + 1 graphs of features, the last of the concatenation, then of embeddings."""
     feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, side_by_side(X)]]
-    embedded = [row_normalized(largest_eigenvectors(A, c)[1]) for A in feature]
+    embedded = [normalize(largest_eigenvectors(A, c)[1]) for A in feature]
     return feature + [normalized_adjacency(neighbor_graph(U, k)) for U in embedded]
 
 
