@@ -118,14 +118,12 @@ def cell_text(cell: str | Entry) -> str:
 
 def _markdown(cell: str | Entry) -> str:
     text = cell_text(cell).replace("|", "\\|").replace("\n", "<br>")
-    rank = cell.rank if isinstance(cell, Entry) else 0
-    return {0: text, 1: f"**{text}**", 2: f"<u>{text}</u>"}[rank]
+    return (text, f"**{text}**", f"<u>{text}</u>")[getattr(cell, "rank", 0)]
 
 
 def _latex(cell: str | Entry) -> str:
     text = _escape(cell_text(cell))
-    rank = cell.rank if isinstance(cell, Entry) else 0
-    return {0: text, 1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}[rank]
+    return (text, rf"\textbf{{{text}}}", rf"\underline{{{text}}}")[getattr(cell, "rank", 0)]
 
 
 _LATEX = str.maketrans(
