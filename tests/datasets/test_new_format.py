@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omcal.datasets import DataError, describe, load_views, readers
-from omcal.datasets._contents import Contents
+from omcal.datasets._data import Contents
 from omcal.datasets.readers import Format
 
 

@@ -13,7 +13,7 @@ from refusal import PEAK, assert_refused
 from scipy import io
 
 from omcal.datasets import DataError, describe, load_views, save_views
-from omcal.datasets._contents import text_array
+from omcal.datasets._data import text_array
 
 
 def cell_of(*texts):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omcal.datasets import DataError, describe, load_views
-from omcal.datasets._contents import Contents
+from omcal.datasets._data import Contents
 from omcal.datasets._selection import select
 
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import omcal
 from omcal import OMCAL
 from omcal.datasets import DataError, MultiViewData, join_views, load_views, make_multiview
 from omcal.metrics import ari
-from omcal.views.named import NamedViews
+from omcal.views.adapt import NamedViews
 from omcal.views.pair import Ids, Member, PairingError, pair
 
 MADE = make_multiview(150, n_clusters=3, n_views=2, n_features=4, noise=0.5, random_state=0)

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from omcal.datasets._contents import Contents
+from omcal.datasets._data import Contents
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix, listed
 from omcal.views.frames import Columns, is_numeric

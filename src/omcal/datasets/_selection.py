@@ -21,14 +21,18 @@ from omcal.datasets._columns import (
     is_label_name,
     turned_table,
 )
-from omcal.datasets._contents import (
+from omcal.datasets._data import (
     MAX_WIDTH,
+    ROW_NUMBERS,
     Contents,
+    Matrix,
+    MultiViewData,
     Variable,
+    absent_rows,
     check_declared,
+    is_known,
     text_array,
 )
-from omcal.datasets._data import ROW_NUMBERS, Matrix, MultiViewData, absent_rows, is_known
 from omcal.machine.arrays import Array
 from omcal.views.columns import listed, listed_shapes
 from omcal.views.frames import Columns

@@ -19,7 +19,7 @@ from omcal.datasets._columns import (
 )
 from omcal.datasets._data import MultiViewData
 from omcal.datasets.readers._numbers import is_number
-from omcal.datasets.readers._variables import SPARSE_PARTS
+from omcal.datasets.readers._trees import SPARSE_PARTS
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError, numbers_rows
 

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.datasets._columns import PRESENT_SUFFIX, is_label_name
-from omcal.datasets._contents import Contents
-from omcal.datasets._data import MultiViewData, count_classes, other_notes
+from omcal.datasets._data import Contents, MultiViewData, count_classes, other_notes
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array

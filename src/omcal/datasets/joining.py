@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from omcal.datasets._columns import NAMELESS, are_usable, choose_ids, is_label_name, seeming_ids
-from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import (
     ROW_NUMBERS,
+    Contents,
     MultiViewData,
     as_member,
     is_known,
+    reading,
     spread_labels,
     spread_rows,
 )

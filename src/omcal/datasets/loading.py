@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
-from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import ROW_NUMBERS, MultiViewData, encoded
+from omcal.datasets._data import ROW_NUMBERS, Contents, MultiViewData, encoded, reading
 from omcal.datasets._selection import Choice, select
 from omcal.datasets.joining import (
     LabelColumn,

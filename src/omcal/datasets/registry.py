@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize as unit_rows
 
-from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import MultiViewData
+from omcal.datasets._data import Contents, MultiViewData, reading
 from omcal.datasets._selection import Choice, select
 from omcal.datasets.loading import only_source
 from omcal.machine.arrays import Array

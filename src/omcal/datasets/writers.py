@@ -29,9 +29,8 @@ from omcal.datasets._writable import (
     require_held,
 )
 from omcal.datasets.readers._cells import guarded
-from omcal.datasets.readers._variables import SPARSE_PARTS
+from omcal.datasets.readers._trees import SPARSE_PARTS, is_computed
 from omcal.datasets.readers.hdf5_files import H5Object, h5py
-from omcal.datasets.readers.single_cell import is_computed
 from omcal.machine.arrays import Array
 from omcal.machine.files import replacing, write_whole
 from omcal.machine.optional import require

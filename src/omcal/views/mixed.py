@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats
+from omcal.views.adapt import NamedViews
 from omcal.views.columns import listed, numbered, refuse_columns, split_columns
 from omcal.views.frames import (
     Columns,
@@ -26,7 +27,6 @@ from omcal.views.frames import (
     is_numeric,
     side_by_side,
 )
-from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.view import is_arrow
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from omcal.datasets._contents import Contents
+from omcal.datasets._data import Contents
 from omcal.datasets.readers.array_files import (
     is_idx_file,
     is_idx_folder,

@@ -10,7 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from omcal.datasets._columns import is_label_name
-from omcal.datasets._contents import text_array
+from omcal.datasets._data import text_array
 from omcal.datasets.readers._numbers import (
     BOOLEANS,
     COMMA,

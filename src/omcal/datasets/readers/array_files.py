@@ -11,8 +11,8 @@ from typing import IO, cast
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, check_declared
-from omcal.datasets.readers._variables import gather, join_splits
+from omcal.datasets._data import Contents, check_declared
+from omcal.datasets.readers._trees import gather, join_splits
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 

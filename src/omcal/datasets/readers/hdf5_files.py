@@ -20,22 +20,23 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from omcal.datasets._contents import (
+from omcal.datasets._data import (
     Contents,
     Variable,
     check_declared,
     csr_from_parts,
     text_array,
 )
-from omcal.datasets.readers._variables import (
+from omcal.datasets.readers._trees import (
     MAX_DEPTH,
     MAX_OBJECTS,
     Node,
     gather,
+    is_single_cell,
     read_part,
+    read_single_cell,
     read_tree,
 )
-from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.pair import DataError

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
+from omcal.datasets._data import Contents, Variable, check_declared, csr_from_parts
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from omcal.datasets._columns import NAMELESS, is_label_name
-from omcal.datasets._contents import Contents, check_declared, text_fits
+from omcal.datasets._data import Contents, check_declared, text_fits
 from omcal.datasets.readers._cells import guarded, read_cells, require_short
 from omcal.datasets.readers._numbers import is_marked, is_number
 from omcal.machine.arrays import Array

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, check_declared, stored_bytes, text_array
-from omcal.datasets.readers._variables import Node, gather, read_tree
-from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
+from omcal.datasets._data import Contents, check_declared, stored_bytes, text_array
+from omcal.datasets.readers._trees import Node, gather, is_single_cell, read_single_cell, read_tree
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.columns import listed
