@@ -71,8 +71,11 @@ else:
 
 figure, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 rows = np.arange(len(cases))
-for offset, key, label in ((-0.2, "omcal", "omcal, whole fit"), (0.2, "kmeans_s", "k-means")):
-    seconds = [case["fit"]["s"] if key == "omcal" else case[key] for case in cases.values()]
+times = {
+    "OMCAL.fit": [case["model.fit"]["s"] for case in cases.values()],
+    "k-means": [case["kmeans_s"] for case in cases.values()],
+}
+for offset, (label, seconds) in zip((-0.2, 0.2), times.items(), strict=True):
     bars = ax.barh(rows + offset, [1000 * s for s in seconds], 0.38, label=label)
     ax.bar_label(bars, fmt="%.0f ms", padding=3)
 ax.set_yticks(rows, list(cases))
