@@ -22,6 +22,10 @@ from omcal.method.graph import nearest_columns
 from omcal.views.view import Matrix
 
 _BLOCK_ENTRIES = 1 << 22
+Pairs = tuple[Floats, Floats]
+_DENSE_SIZE = 400
+# Older SciPy has a fixed generator for ARPACK's restarts and no argument for it.
+_FIXED_RESTARTS = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
 def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_array:
@@ -127,13 +131,6 @@ def normalized_adjacency(W: Any) -> Any:
     A = sparse.csr_array(W, dtype=np.float64, copy=True)
     A.data *= np.repeat(scale, np.diff(A.indptr)) * scale[A.indices]
     return A
-
-
-Pairs = tuple[Floats, Floats]
-
-_DENSE_SIZE = 400
-# Older SciPy has a fixed generator for ARPACK's restarts and no argument for it.
-_FIXED_RESTARTS = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
 
 
 def smallest_eigenvectors(L: Any, c: int) -> Pairs:

@@ -19,6 +19,12 @@ from omcal.method.scaling import Scale, Scaling
 from omcal.method.simplex import minimize_on_simplex, project_simplex
 from omcal.views.view import Matrix, View, Views
 
+_MAX_BOX_EXCHANGES, _MAX_SIMPLEX_EXCHANGES = 10, 20
+_MAX_CHANGES = 20  # times the number of unknowns
+_LEAST = 1e-16  # part of the objective by which a further change of bounds lowers it
+_ROUNDING = 1e-13
+_GROUP = 128
+
 
 def as_floats(X: Matrix) -> Matrix:
     """Return X in float64; sparse X with 32-bit indices where possible, for scikit-learn."""
@@ -192,13 +198,6 @@ def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
         counts[empty] += 1
         labels[row] = empty
     return labels
-
-
-_MAX_BOX_EXCHANGES, _MAX_SIMPLEX_EXCHANGES = 10, 20
-_MAX_CHANGES = 20  # times the number of unknowns
-_LEAST = 1e-16  # part of the objective by which a further change of bounds lowers it
-_ROUNDING = 1e-13
-_GROUP = 128
 
 
 class BoxLeastSquares:

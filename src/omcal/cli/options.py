@@ -54,6 +54,9 @@ Certainty = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
 ]
+USUAL_RUNS = 10
+_SECONDS = 15.0  # longest time of the usual runs together
+_ITERATIONS = 20  # of a usual run; estimates are for max_iter of them
 
 
 def names(listed: str | None) -> list[str] | None:
@@ -152,10 +155,6 @@ Runs = _runs_option(
 ConsensusRuns = _runs_option(
     "Number of runs that the method consensus combines; omcal is one run.", "10"
 )
-
-USUAL_RUNS = 10
-_SECONDS = 15.0  # longest time of the usual runs together
-_ITERATIONS = 20  # of a usual run; estimates are for max_iter of them
 
 
 def chosen_runs(

@@ -36,6 +36,10 @@ PAPER_SCORES = tuple(name for name in TITLES if name != "recall")
 
 
 _LISTED_CLUSTERS = 30
+_KINDS = (
+    "a table with a header (.csv .tsv .xlsx .parquet), one label per line, .npy, or - for standard "
+    "input"
+)
 
 
 def print_clusters(sizes: Sequence[int]) -> None:
@@ -110,12 +114,6 @@ def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
     if not known.all():
         notes.append(f"{int((~known).sum())} samples without a label are left out")
     return y_true[known], y_pred[known], notes
-
-
-_KINDS = (
-    "a table with a header (.csv .tsv .xlsx .parquet), one label per line, .npy, or - for standard "
-    "input"
-)
 
 
 def score(

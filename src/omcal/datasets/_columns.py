@@ -43,6 +43,7 @@ SPLITS = ("train", "training", "valid", "validation", "val", "test", "t10k")
 _SPLIT = "|".join(SPLITS)
 _SPLIT_FIRST = re.compile(rf"({_SPLIT})[/_.-](.+)", re.IGNORECASE)
 _SPLIT_LAST = re.compile(rf"(.+)[/_.-]({_SPLIT})", re.IGNORECASE)
+WHOLE = "X"  # the view of all numeric columns
 
 
 def is_label_name(name: str) -> bool:
@@ -121,9 +122,6 @@ def seems_id(name: str, values: Array) -> bool:
     if is_label_name(name) or not (is_text or is_whole(values)):
         return False
     return name == "" or is_id_name(name, text=is_text)
-
-
-WHOLE = "X"  # the view of all numeric columns
 
 
 def group_columns(

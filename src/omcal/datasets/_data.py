@@ -38,6 +38,9 @@ MAX_PADDING = 32
 MAX_WIDTH = 2**31 - 1
 
 Variable: TypeAlias = Any  # an array, a CSR array, a function that reads it, or a list of arrays
+Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
+ROW_NUMBERS = ""  # the name of ids that merely number the rows
+_BLOCK_ROWS = 4096  # of a mapped file at a time
 
 
 @dataclass(frozen=True)
@@ -175,11 +178,6 @@ def csr_from_parts(
     matrix = matrix.tocsr()
     matrix.sum_duplicates()
     return matrix
-
-
-Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
-ROW_NUMBERS = ""  # the name of ids that merely number the rows
-_BLOCK_ROWS = 4096  # of a mapped file at a time
 
 
 @dataclass(frozen=True, eq=False)

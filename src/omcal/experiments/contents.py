@@ -23,6 +23,8 @@ STATUS_WORDS = {
     "absent": "absent",
 }
 RANKS_NOTE = "The best value is bold, the second underlined."
+Figure = Any
+Panels = Mapping[str, Callable[..., Any]]  # title -> function that draws into the Axes `ax`
 
 
 def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
@@ -248,10 +250,6 @@ def difference(ours: Measured, printed: Measured | None, metric: str = "ACC") ->
     if metric == "seconds":
         return f"×{ours.mean / printed.mean:.2g}"
     return f"{ours.mean - printed.mean:+.3f}"
-
-
-Figure = Any
-Panels = Mapping[str, Callable[..., Any]]  # title -> function that draws into the Axes `ax`
 
 
 def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:

@@ -11,6 +11,29 @@ from pathlib import Path
 
 from omcal.machine.files import write_whole
 
+_LATEX = str.maketrans(
+    {letter: "\\" + letter for letter in "&%#_{}$"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\n": " / ",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "×": r"$\times$",
+        "≥": r"$\geq$",
+        "ᵀ": r"$^\top$",
+        "·": r"$\cdot$",
+        "−": "--",
+        "²": r"$^2$",
+        "Δ": r"$\Delta$",
+        "…": r"\dots{}",
+    }
+)
+_MATHEMATICS = re.compile(r"\$[^$]+\$")
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -126,31 +149,5 @@ def _latex(cell: str | Entry) -> str:
     return (text, rf"\textbf{{{text}}}", rf"\underline{{{text}}}")[getattr(cell, "rank", 0)]
 
 
-_LATEX = str.maketrans(
-    {letter: "\\" + letter for letter in "&%#_{}$"}
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "\n": " / ",
-        "β": r"$\beta$",
-        "γ": r"$\gamma$",
-        "×": r"$\times$",
-        "≥": r"$\geq$",
-        "ᵀ": r"$^\top$",
-        "·": r"$\cdot$",
-        "−": "--",
-        "²": r"$^2$",
-        "Δ": r"$\Delta$",
-        "…": r"\dots{}",
-    }
-)
-
-
 def _escape(text: str) -> str:
     return text if _MATHEMATICS.fullmatch(text) else text.translate(_LATEX)
-
-
-_MATHEMATICS = re.compile(r"\$[^$]+\$")

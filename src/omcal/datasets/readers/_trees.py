@@ -23,6 +23,8 @@ from omcal.views.pair import DataError, Ids, as_text
 SPARSE_PARTS = ("data", "indices", "indptr")
 MAX_OBJECTS = 20_000
 MAX_DEPTH = 8
+PREFERRED = "X_pca"
+INDEX_NAMES = {"_index", "index", "__categories"}
 
 
 class Node(Protocol):
@@ -193,10 +195,6 @@ def _stacked(name: str, pieces: list[Variable]) -> Variable:
     if any(sparse.issparse(piece) for piece in pieces):
         return sparse.vstack(pieces, format="csr")
     return np.concatenate(pieces)
-
-
-PREFERRED = "X_pca"
-INDEX_NAMES = {"_index", "index", "__categories"}
 
 
 Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]

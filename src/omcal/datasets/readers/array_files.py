@@ -16,6 +16,9 @@ from omcal.datasets.readers._trees import gather, join_splits
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 
+TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+GZIP_MAGIC = b"\x1f\x8b"
+
 
 def is_npy_folder(path: Path, start: bytes) -> bool:
     """Whether a folder holds NumPy arrays."""
@@ -103,10 +106,6 @@ def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array
         raise DataError(f"array {name!r} of shape {shape} and its bytes differ in length.")
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
-
-
-TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-GZIP_MAGIC = b"\x1f\x8b"
 
 
 def is_idx_file(path: Path, start: bytes = b"") -> bool:

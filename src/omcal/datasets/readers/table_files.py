@@ -27,6 +27,9 @@ from omcal.views.pair import DataError
 SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LOOK = 20  # lines from which the separator is inferred
+# A workbook writes characters that XML does not keep as _x000D_, and "_x" of such a text as below.
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def is_text(path: Path, start: bytes) -> bool:
@@ -190,11 +193,6 @@ def _sheet_rows(sheet: Any) -> Iterator[list[str]]:
             row.pop()
         if row:
             yield row
-
-
-# A workbook writes characters that XML does not keep as _x000D_, and "_x" of such a text as below.
-_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
-_TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def escaped(text: str) -> str:
