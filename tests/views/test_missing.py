@@ -327,7 +327,7 @@ def test_what_is_missing_with_the_clusters_is_told_in_dask():
 @pytest.mark.slow
 def test_cells_missing_at_random_are_no_doubt():
     """One false alarm in 200 views; the strength makes it rarer still."""
-    from omcal.model.gaps import linked_gaps
+    from omcal.model.doubts import linked_gaps
     from omcal.views.missing import Gaps
 
     rng = np.random.default_rng(0)

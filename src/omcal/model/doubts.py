@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.machine.arrays import Array, on_host
+from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.method.graph import AnchorGraphs
+from omcal.method.points import members
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
-from omcal.model.gaps import linked_gaps
 from omcal.model.structure import Structure
 from omcal.model.subset_fits import (
     cosines_within,
@@ -28,6 +28,7 @@ from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
 from omcal.places.team import SOLO, Team
+from omcal.views.missing import Gaps
 from omcal.views.mixed import column_starts
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
@@ -38,6 +39,11 @@ _CLEAR = 0.35  # of a graph that the groups of its own view explain: below it th
 _UNSTABLE = 0.5  # mean adjusted Rand index of runs with their result
 _HALF_EMPTY = 0.05  # of the samples
 _CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
+_WARNINGS: dict[str, type[Warning]] = {
+    kind.__name__: kind for kind in (UserWarning, ConvergenceWarning)
+}
+_PERMUTATIONS = 199  # so that the false-alarm rate is 1 in 200 per view
+_STRONG = 0.3  # Cramér's V of the weakest link that is worth a word
 
 
 class Diagnostic(NamedTuple):
@@ -65,11 +71,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn("Doubt is now called Diagnostic.", FutureWarning, stacklevel=2)
     return Diagnostic
-
-
-_WARNINGS: dict[str, type[Warning]] = {
-    kind.__name__: kind for kind in (UserWarning, ConvergenceWarning)
-}
 
 
 def written(found: list[Diagnostic]) -> list[list[str]]:
@@ -146,12 +147,13 @@ def _about_gaps(model: Any, v: int, team: Team) -> Iterator[Diagnostic]:
     """Yield a diagnostic where missing cells of a view depend on the clusters."""
     found = linked_gaps(model._gaps[v], on_host(model.labels_), model.n_clusters_, team)
     if found is not None:
+        feature, cluster, share, elsewhere = found
         starts = _column_starts(model, v)
-        title = starts[max(start for start in starts if start <= found.feature)]
+        title = starts[max(start for start in starts if start <= feature)]
         yield Diagnostic(
             f"what is missing goes with the clusters: {title!r} in view {model.view_names_[v]!r} "
-            f"lacks {found.share:.0%} of its values in cluster {found.cluster} and "
-            f"{found.elsewhere:.0%} elsewhere (chance: below 0.5 %)",
+            f"lacks {share:.0%} of its values in cluster {cluster} and {elsewhere:.0%} elsewhere "
+            "(chance: below 0.5 %)",
             "ask why they are missing; impute them or leave the feature out, and compare",
         )
 
@@ -365,3 +367,51 @@ def cluster_sizes(labels: Any, n_clusters: int) -> Array:
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
     return np.asarray(np.bincount(labels, minlength=n_clusters))
+
+
+def linked_gaps(
+    gaps: Gaps, labels: Array, n_clusters: int, team: Team = SOLO
+) -> tuple[int, int, float, float] | None:
+    """Return the feature whose missing cells go with the clusters; None if that may be chance.
+
+    Also the cluster that shows it most, and the share of cells missing there and elsewhere.
+    Each process of a team has some of the rows, and the labels of its own samples.
+
+    The largest Cramér's V over the features must exceed 0.3 and those of 199 permutations of the
+    labels, so that missing cells at random raise a false alarm in at most 1 of 200 views.
+    """
+    own = np.asarray(labels)[gaps.rows].astype(np.intp)
+    told = team.each(lambda: (own, gaps.missing))
+    labels, missing_cells = (np.concatenate(parts) for parts in zip(*told, strict=True))
+    if not len(labels):
+        return None
+    found = _strengths(missing_cells, labels, n_clusters)
+    best = int(np.argmax(found))
+    if found[best] < _STRONG:
+        return None
+    rng = np.random.default_rng(0)
+    for _ in range(_PERMUTATIONS):
+        if _strengths(missing_cells, rng.permutation(labels), n_clusters).max() >= found[best]:
+            return None
+    missing = missing_cells[:, best]
+    inside, sizes = _by_cluster(missing[:, None], labels, n_clusters)
+    share = inside[:, 0] / np.maximum(sizes, 1)
+    rest = (missing.sum() - inside[:, 0]) / np.maximum(len(labels) - sizes, 1)
+    cluster = int(np.argmax(share - rest))
+    feature = int(gaps.features[best])
+    return feature, cluster, float(share[cluster]), float(rest[cluster])
+
+
+def _by_cluster(missing: Mask, labels: Array, n_clusters: int) -> tuple[Floats, Floats]:
+    """Return the number of missing cells per cluster and feature, and the sizes of the clusters."""
+    sizes = np.bincount(labels, minlength=n_clusters).astype(np.float64)
+    return members(labels, n_clusters, np.float64) @ missing, sizes
+
+
+def _strengths(missing: Mask, labels: Array, n_clusters: int) -> Floats:
+    """Return Cramér's V between the missing cells of each feature and the clusters."""
+    found, sizes = _by_cluster(missing, labels, n_clusters)
+    share = missing.mean(axis=0)
+    spread = (sizes[:, None] * (found / np.maximum(sizes, 1)[:, None] - share) ** 2).sum(axis=0)
+    strengths: Floats = np.sqrt(spread / np.maximum(len(labels) * share * (1 - share), 1e-300))
+    return strengths

@@ -18,7 +18,7 @@ class Tabular:
         raise NotImplementedError
 
     def _items(self) -> Sequence[Any]:
-        """Return the dataclass instance of each row."""
+        """Return the attributes of each row by name, or the dataclass instance that has them."""
         raise NotImplementedError
 
     def remarks(self) -> list[str]:
@@ -52,7 +52,8 @@ class Tabular:
             `weight_low` and `weight_high`; an attribute with several values has one column per
             value, such as `inside_0`.
         """
-        records = [_flat(asdict(item)) for item in self._items()]
+        items = self._items()
+        records = [_flat(one if isinstance(one, Mapping) else asdict(one)) for one in items]
         return require("pandas", "data frames").DataFrame(records)
 
     def __str__(self) -> str:

@@ -19,6 +19,7 @@ from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.subset_fits import explained_shares, require_two
+from omcal.views.adapt import NamedViews
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import read_views
@@ -161,24 +162,15 @@ class _Sample:
     """Samples that all settings are fitted to."""
 
     def __init__(self, views: Views, rows: Array) -> None:
-        self._views = Views([view.part(view.array[rows], rows) for view in views])
-        self.names = views.names
-        present = self._views.present
-        everyone = np.ones(len(rows), dtype=bool)
-        self.complete: Mask = everyone if present is None else np.asarray(present.all(axis=1))
+        masks = {view.name: view.present for view in views if view.present is not None}
+        self.views = NamedViews({view.name: view.array for view in views}, present=masks)[rows]
+        everyone = np.ones(views.n, dtype=bool)
+        self.complete: Mask = np.logical_and.reduce([everyone, *masks.values()])[rows]
         require_two(int(self.complete.sum()), "tune_without_labels")
         # All views side by side, each of total variance 1: the same space for every setting.
-        blocks = [
-            Scaling.fit(whole, "auto").apply(view.rows(slice(None)))
-            for whole, view in zip(views, self._views, strict=True)
-        ]
+        blocks = [Scaling.fit(view, "auto").apply(view.rows(rows)) for view in views]
         sparsely = any(sparse.issparse(block) for block in blocks)
         self.space = sparse.hstack(blocks, format="csr") if sparsely else np.hstack(blocks)
-
-    def fit(self, model: OMCAL, rows: Array) -> None:
-        """Fit the model to some of the samples."""
-        masks = [None if view.present is None else view.present[rows] for view in self._views]
-        model.fit({view.name: view.array[rows] for view in self._views}, present=masks)
 
 
 def _trial(
@@ -195,7 +187,7 @@ def _trial(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                sample.fit(model, part)
+                model.fit(sample.views[part])
         except ValueError as error:
             return Trial(parameters, float("nan"), float("nan"), 0.0, error=str(error))
         whole = np.full(len(sample.complete), -1)
@@ -209,7 +201,7 @@ def _trial(
         float(np.mean([_agreement(a, b) for a, b in itertools.combinations(labels, 2)])),
         float(np.mean([_silhouette(sample, whole) for whole in labels])),
         float(np.mean([len(np.unique(whole[whole >= 0])) for whole in labels])),
-        dict(zip(sample.names, np.mean(shares, axis=0).tolist(), strict=True)) if shares else {},
+        dict(zip(sample.views, np.mean(shares, axis=0).tolist(), strict=True)) if shares else {},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omcal.model.structure import Structure
 from omcal.model.tabular import Tabular
@@ -13,17 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LISTED = 5
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A number of clusters that was tried, with its place on each curve of `ClusterNumber`."""
-
-    n_clusters: int
-    score: float
-    modularity: float
-    stability: float
-    chance: float
+_CURVES = ("score", "modularity", "stability", "chance")
 
 
 @dataclass(frozen=True)
@@ -103,19 +93,19 @@ class ClusterNumber(Tabular):
 
         return number_of_clusters(self, ax)
 
-    def _items(self) -> list[Candidate]:
-        curves = self.candidates, self.score, self.modularity, self.stability, self.chance
-        return [Candidate(*values) for values in zip(*curves, strict=True)]
+    def _items(self) -> list[dict[str, Any]]:
+        points = zip(*(getattr(self, name) for name in ("candidates", *_CURVES)), strict=True)
+        return [dict(zip(("n_clusters", *_CURVES), point, strict=True)) for point in points]
 
     def _table(self) -> list[Sequence[str]]:
         """Return the best candidates."""
-        of_number = {item.n_clusters: item for item in self._items()}
+        of_number = {item["n_clusters"]: item for item in self._items()}
         best = [of_number[c] for c in self.ranking if c in of_number][:_LISTED]
         return [
             ("clusters", "score", "modularity", "stability", "by chance"),
             *(
                 (str(c), f"{score:.2f}", f"{modularity:.3f}", f"{stability:.2f}", f"{chance:.2f}")
-                for c, score, modularity, stability, chance in (vars(one).values() for one in best)
+                for c, score, modularity, stability, chance in (one.values() for one in best)
             ),
         ]
 

@@ -174,15 +174,18 @@ def count_cells(view: View) -> MissingCells:
     none = MissingCells.of(np.empty((0, view.width)))
     n = int(view.array.shape[0])
     size = max(1, _BLOCK_ENTRIES // view.width)
+
+    def count(rows: slice) -> MissingCells:
+        block = view.array[rows]
+        return _count_rows(block if view.present is None else block[view.present[rows]])
+
     if view.home == "memory":
-        return reduce(add, map_blocks(lambda rows: _count_rows(view, rows), n, size), none)
+        return reduce(add, map_blocks(count, n, size), none)
     # Files and devices are read one block after another.
-    return reduce(add, (_count_rows(view, rows) for rows in row_blocks(n, size)), none)
+    return reduce(add, map(count, row_blocks(n, size)), none)
 
 
-def _count_rows(view: View, rows: slice) -> MissingCells:
-    block = view.array[rows]
-    block = block if view.present is None else block[view.present[rows]]
+def _count_rows(block: Matrix) -> MissingCells:
     if not sparse.issparse(block) and block.dtype.kind == "f":
         block = block[~np.isnan(block).all(axis=1)]
     return MissingCells.of(block)
@@ -192,13 +195,9 @@ def _count_in_dask(array: Any) -> MissingCells:
     import dask
 
     blocks = array.to_delayed().ravel()
-    counts = [dask.delayed(_count_block)(block) for block in blocks]
+    counts = [dask.delayed(_count_rows)(block) for block in blocks]
     found: Sequence[MissingCells] = dask.compute(*counts)
     return reduce(add, found)
-
-
-def _count_block(block: Array) -> MissingCells:
-    return _count_rows(View("", block), slice(None))
 
 
 def fill(view: View, values: Fill) -> View:
