@@ -38,6 +38,13 @@ _MOST = 200  # categories; the rarest are put together
 
 
 Scale = dict[str, Any]  # what the script of the page needs to name the values
+_BLOCK = 8192
+_LARGEST_CELL = 2000  # samples that are compared with one another
+MAP_SAMPLES = 100_000
+RESAMPLES = 5
+LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
+EXAMPLES = 5
+BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 
 
 def read_columns(columns: Mapping[str, Any], n: int) -> list[tuple[Scale, Array]]:
@@ -87,10 +94,6 @@ def _codes(array: Array) -> tuple[Scale, Array]:
         place[kept] = np.arange(len(kept))
         codes, categories = place[codes], [*names[kept].tolist(), "other"]
     return {"names": categories}, codes.astype(np.uint8)
-
-
-_BLOCK = 8192
-_LARGEST_CELL = 2000  # samples that are compared with one another
 
 
 @dataclass(frozen=True)
@@ -186,13 +189,6 @@ def nearest_samples(
                 near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(values)
                 found[part, v, :k] = part[near.kneighbors(return_distance=False)]
     return found
-
-
-MAP_SAMPLES = 100_000
-RESAMPLES = 5
-LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
-EXAMPLES = 5
-BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 
 
 class ReportOptions(TypedDict, total=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from omcal import __version__
+from omcal.machine.arrays import Array
 from omcal.plots.palette import DARK, LIGHT, SHAPES, colour_of, shape_of
 
 SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "tree.js", "start.js")
@@ -240,3 +244,32 @@ def _style() -> str:
         f'@media(prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}'
         f"{shares}{marks}\n"
     )
+
+
+class Packed:
+    """Arrays one after another, little-endian, each from a multiple of four bytes on."""
+
+    def __init__(self) -> None:
+        self.layout: dict[str, list[Any]] = {}
+        self.parts: list[bytes] = []
+        self.size: int = 0
+
+    def add(self, name: str, array: Array) -> None:
+        """Add an array under a name."""
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        self._put(name, array.dtype.str[1:], array.tobytes(), array.size)
+
+    def add_texts(self, name: str, texts: list[str]) -> None:
+        """Add texts as JSON."""
+        data = json.dumps(texts, separators=(",", ":")).encode()
+        self._put(name, "text", data, len(data))
+
+    def _put(self, name: str, kind: str, data: bytes, length: int) -> None:
+        self.layout[name] = [kind, self.size, length]
+        data += bytes(-len(data) % 4)
+        self.parts.append(data)
+        self.size += len(data)
+
+    def text(self) -> str:
+        """Return everything, compressed, as base64."""
+        return b64encode(zlib.compress(b"".join(self.parts))).decode()

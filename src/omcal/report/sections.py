@@ -27,8 +27,16 @@ from omcal.report.html import (
     table,
     template,
 )
-from omcal.report.making import convergence, data, repeat, runs
-from omcal.report.summary import STEADY, cluster_list, decisive_views, interval
+from omcal.report.making import (
+    STEADY,
+    cluster_list,
+    convergence,
+    data,
+    decisive_views,
+    interval,
+    repeat,
+    runs,
+)
 
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}

@@ -11,8 +11,18 @@ import numpy as np
 
 from omcal.machine.files import write_whole
 from omcal.plots.palette import LIGHT, colour_of
-from omcal.report.html import Html, Section, facts, figure, join, page, paragraph, percent, table
-from omcal.report.payload import Packed
+from omcal.report.html import (
+    Html,
+    Packed,
+    Section,
+    facts,
+    figure,
+    join,
+    page,
+    paragraph,
+    percent,
+    table,
+)
 
 if TYPE_CHECKING:
     from omcal.select.tree import ClusterTree
