@@ -223,6 +223,7 @@ def test_nearest_columns_is_a_stable_partial_sort(d, data):
     np.testing.assert_array_equal(values, np.take_along_axis(d, expected, axis=1))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("m", [31, 32, 33, 60])
 @pytest.mark.parametrize("count", [1, 5, 10, 25, None])
 @pytest.mark.parametrize("distinct", [1, 4, 10**6])
