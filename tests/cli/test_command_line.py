@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from omcal import OMCAL, __version__
-from omcal.cli.parameters import PARAMETERS, in_options
+from omcal.cli.options import PARAMETERS, in_options
 from omcal.datasets import make_multiview
 from omcal.experiments import find_method, methods
 

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from docstrings import entries, sections
 from omcal import OCAL, OMCAL
-from omcal.cli import parameters as options
+from omcal.cli import options
 from omcal.machine.declaring import (
     Declares,
     Natural,

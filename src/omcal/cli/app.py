@@ -20,7 +20,7 @@ from omcal.cli.convert import convert
 from omcal.cli.demo import demo
 from omcal.cli.explain import explain
 from omcal.cli.inspect import inspect
-from omcal.cli.parameters import in_options
+from omcal.cli.options import in_options
 from omcal.cli.places import with_dask_address
 from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce

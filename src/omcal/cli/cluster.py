@@ -14,6 +14,7 @@ import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
 from omcal.cli.options import (
+    PARAMETERS,
     Runs,
     chosen_runs,
     combined,
@@ -21,11 +22,12 @@ from omcal.cli.options import (
     expected_fit,
     parse_scale,
     runs_of_consensus,
+    takes,
     with_scales,
+    words_of,
 )
 from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
-from omcal.cli.parameters import PARAMETERS, takes, words_of
-from omcal.cli.reading import Reading, reads, remarks
+from omcal.cli.reading import Reading, reads, remarks, suggested
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -126,7 +128,7 @@ def cluster(
     if n_clusters is None and dry_run:
         raise ValueError("--dry-run does not look for the number of clusters; give --clusters N.")
     ours_only = with_scales(parameters, data) if found.name == "omcal" else {}
-    n_clusters, suggestion = options.suggested(n_clusters, data, ours_only, seed)
+    n_clusters, suggestion = suggested(n_clusters, data, ours_only, seed)
     model: Any = found.make(n_clusters, random_state=seed, **ours_only)
     decided: list[str] = []
     if found.name == "omcal":

@@ -12,7 +12,7 @@ from omcal.cli import options
 from omcal.cli.console import cell_progress, print_table, report_line, stdout
 from omcal.cli.options import ConsensusRuns, runs_of_consensus, with_scales
 from omcal.cli.outputs import Outputs
-from omcal.cli.reading import Reading, reads, remarks
+from omcal.cli.reading import Reading, reads, remarks, suggested
 
 MethodNames = Annotated[
     str | None,
@@ -93,7 +93,7 @@ def compare(
     chosen, left_out = supported_methods(methods or DEFAULT_METHODS, data)
     for name, reason in left_out.items():
         report_line(f"{name} is left out: it {reason}")
-    n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), 0)
+    n_clusters, suggestion = suggested(given, data, with_scales({}, data), 0)
     try:
         with cell_progress(quiet) as observer:
             found = omcal.experiments.compare(

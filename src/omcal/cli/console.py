@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from omcal.cli.parameters import in_options
+from omcal.cli.options import in_options
 
 if TYPE_CHECKING:
     from omcal.experiments.plan import Cell

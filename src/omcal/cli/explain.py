@@ -10,10 +10,9 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
-from omcal.cli.options import Runs, chosen_runs, combined, with_scales
+from omcal.cli.options import PARAMETERS, Runs, chosen_runs, combined, takes, with_scales
 from omcal.cli.outputs import require_ending, require_writable
-from omcal.cli.parameters import PARAMETERS, takes
-from omcal.cli.reading import Reading, reads, remarks
+from omcal.cli.reading import Reading, reads, remarks, suggested
 
 if TYPE_CHECKING:
     from omcal.model.feature_effects import ClusterDescription
@@ -59,7 +58,7 @@ def explain(
     given = options.cluster_number(clusters)
     data = reading.load(labels=False)
     parameters = with_scales(parameters, data)
-    n_clusters, suggestion = options.suggested(given, data, parameters, seed)
+    n_clusters, suggestion = suggested(given, data, parameters, seed)
     one = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
     runs, decided = chosen_runs(one, runs, data)
     model = combined(one, runs)

@@ -8,8 +8,7 @@ from typing import Any
 import omcal
 from omcal.cli import options
 from omcal.cli.console import deliver, print_table, stdout
-from omcal.cli.options import estimate_record, expected_fit, usual_runs
-from omcal.cli.parameters import in_options
+from omcal.cli.options import estimate_record, expected_fit, in_options, usual_runs
 from omcal.cli.reading import Reading, reads
 
 _SHOWN_VIEWS = 50

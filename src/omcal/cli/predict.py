@@ -11,8 +11,8 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out, print_files
 from omcal.cli.console import collected_warnings
+from omcal.cli.options import takes
 from omcal.cli.outputs import Outputs, require_label_format, samples_of
-from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 

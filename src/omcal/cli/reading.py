@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,10 +17,12 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.parameters import Command, gathers
+from omcal.cli.console import report_progress
+from omcal.cli.options import Command, gathers
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
+    from omcal.select import ClusterNumber
 
 _PANEL = "How the files are read"
 
@@ -237,3 +239,14 @@ def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
     taken = [f"ids: {data.id_name}"] if data.ids is not None else []
     taken += [f"labels: {data.label_name}"] if data.labels is not None else []
     return [*taken, *notes, *absences(data)]
+
+
+def suggested(
+    number: int | None, data: MultiViewData, parameters: Mapping[str, Any], seed: int
+) -> tuple[int, ClusterNumber | None]:
+    """Return the number of clusters, or the one that the data suggest, with the reason."""
+    if number is not None:
+        return number, None
+    same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}
+    found = omcal.select.n_clusters(data.views, random_state=seed, progress=report_progress, **same)
+    return found.suggestion, found

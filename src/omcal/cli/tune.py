@@ -11,7 +11,7 @@ import omcal
 from omcal.cli import options
 from omcal.cli.console import deliver, print_table, report_line, stdout
 from omcal.cli.options import with_scales
-from omcal.cli.reading import Reading, reads, remarks
+from omcal.cli.reading import Reading, reads, remarks, suggested
 
 if TYPE_CHECKING:
     from omcal.select import Trial
@@ -46,7 +46,7 @@ def tune(
     """
     given = options.cluster_number(clusters)
     data = reading.load(labels=False)
-    n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), seed)
+    n_clusters, suggestion = suggested(given, data, with_scales({}, data), seed)
     per_cluster = numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {
         "scale": [
