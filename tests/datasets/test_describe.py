@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from omcal.datasets import DataError, describe, make_multiview, save_views
+from omcal.datasets import DataError, describe, load_views, make_multiview, save_views
 
 
 def test_description_of_a_file(tmp_path, mixed):
@@ -72,3 +72,12 @@ def test_unreadable_file(tmp_path, dense):
     (tmp_path / "data.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:100])
     with pytest.raises(DataError):
         describe(tmp_path / "data.npz")
+
+
+def test_options_that_there_are_not_are_refused(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("x,y\n1,2\n3,4\n")
+    with pytest.raises(TypeError, match=r"no option 'idd'; see load_views"):
+        describe(file, idd=False)
+    with pytest.raises(TypeError, match="no option"):
+        describe(load_views(file), heading=True)

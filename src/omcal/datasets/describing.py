@@ -13,6 +13,7 @@ from omcal.datasets._data import Contents, MultiViewData, count_classes, other_n
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array
+from omcal.views.columns import listed
 from omcal.views.missing import count_cells, lost_cells
 from omcal.views.mixed import describe_columns
 from omcal.views.pair import DataError
@@ -58,6 +59,8 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
     >>> found["n_samples"], [view["n_missing_rows"] for view in found["views"]]
     (60, [15, 15])
     """
+    if unknown := options.keys() - LoadOptions.__annotations__.keys():
+        raise TypeError(f"describe() has no option {listed(sorted(unknown))}; see load_views.")
     if isinstance(data, MultiViewData):
         labels = {} if data.labels is None else {data.label_name or "labels": data.labels}
         return _report(data, labels, None)

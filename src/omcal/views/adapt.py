@@ -15,9 +15,10 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Mask
 from omcal.views.arrays import array_table
 from omcal.views.columns import by_name, numbered
+from omcal.views.dask_arrays import array_of_delayed, dask_table, is_delayed
 from omcal.views.frames import Columns, frame_table, is_frame
 from omcal.views.pair import Ids
-from omcal.views.stored import array_of_delayed, dask_table, is_delayed, is_stored, stored_table
+from omcal.views.stored import is_stored, stored_table
 from omcal.views.view import Table, View, is_dask
 
 Home = Literal["any", "host", "memory"]
