@@ -204,7 +204,7 @@ def test_command_line(client, tmp_path, capsys, where):
     command = ["cluster", str(tmp_path / "data.npz"), "--clusters=4", "--runs=2", "--json"]
     places = {
         "there": ["--dask", client.scheduler.address],
-        "here": ["--memory-limit=2GB", "--dask"],
+        "here": ["--memory-limit=4GB", "--dask"],
     }
     found = []
     for options in ([], places[where]):
