@@ -233,6 +233,8 @@ def _paragraphs(text: str) -> Html:
 
 
 def _cell(entry: str | Entry) -> Cell:
-    # A narrow column may break the line before the spread.
+    # A narrow column may break the line before the spread; words stand at the left.
     lines = "<br>".join(escape(cell_text(entry)).replace("(", " (").split("\n"))
-    return Cell(Html(lines), _KINDS[entry.rank] if isinstance(entry, Entry) else "")
+    if isinstance(entry, Entry):
+        return Cell(Html(lines), _KINDS[entry.rank])
+    return Cell(Html(lines), "text" if entry[:1].isalpha() else "")
