@@ -17,6 +17,7 @@ import numpy as np
 
 from large_fits import mapped
 from omcal import OMCAL, Consensus
+from omcal.machine import versions
 from omcal.method import solver
 from omcal.model import progress
 from omcal.model.checkpoint import Checkpoint
@@ -184,7 +185,12 @@ def fit_until(group, parameters, X, last):
 
 def fit_with_version(group, parameters, X, version):
     """A fit by a rank with this version of NumPy."""
-    with patch.object(np, "__version__", version or np.__version__):
+    plain = versions._version
+
+    def found(name):
+        return version if version and name == "numpy" else plain(name)
+
+    with patch.object(versions, "_version", found):
         return fit(group, parameters, X)
 
 
