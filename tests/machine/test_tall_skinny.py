@@ -26,7 +26,14 @@ def assert_is_product(products, X, W):
     assert_allclose(products, X @ W, rtol=0, atol=most)
 
 
-@given(n=st.integers(0, 40), width=st.integers(0, 50), m=st.integers(1, 70), real=REALS)
+@given(
+    n=st.one_of(st.integers(0, 40), st.sampled_from([511, 512, 700])),
+    width=st.one_of(st.integers(0, 50), st.sampled_from([95, 96, 400])),
+    m=st.one_of(st.integers(1, 70), st.just(12)),
+    real=REALS,
+)
+@example(n=512, width=96, m=12, real=np.float64)
+@example(n=700, width=400, m=12, real=np.float32)
 def test_blas_has_columns_beyond_the_last_only_in_any_order(n, width, m, real):
     product, rng = random_product(width, m, real, False, n)
     X = rng.standard_normal((n, width)).astype(real)
