@@ -142,3 +142,13 @@ def test_booleans_with_gaps_beside_numbers_are_numbers(make):
     flags = [None, *(COLUMNS["smoker"][1:].tolist())]
     fitted = model().fit(make({"income": COLUMNS["income"], "smoker": flags}))
     assert fitted.n_features_per_view_ == [2] and fitted.n_missing_ == [1]
+
+
+def test_unknown_levels_are_said_once():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "city": ["Oslo", "Rome"] * 30})
+    model = OMCAL(2, random_state=0).fit(table)
+    with pytest.warns(UserWarning, match=r"'Lima'.*count as missing") as said:
+        model.predict(table.replace({"city": {"Rome": "Lima"}}))
+    assert len(said) == 1

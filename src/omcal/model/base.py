@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -89,7 +90,10 @@ class FittedModel(
         except MissingValuesError:
             pass
         try:
-            return self._place_of_new(X, present, fill=True).apply(self._rule, wanted, out)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the first reading has said them
+                place = self._place_of_new(X, present, fill=True)
+            return place.apply(self._rule, wanted, out)
         except MissingValuesError:  # infinity, as no cell is missing any more
             count_missing(self._place_of_new(X, present).views)
             raise
