@@ -385,7 +385,7 @@ def whole(pairs: str = "60") -> None:
     from omcal.views import reading
 
     coded = reading.encode_tables, doubts._about_missing
-    absent = (lambda X, *_: (X, {})), (lambda _: iter(()))
+    absent = (lambda X, *_: (X, {})), (lambda *_: iter(()))
     rng = np.random.default_rng(0)
     for n in (500, 5000, 50_000):
         X = 2 * rng.normal(size=(5, 20))[rng.integers(5, size=n)] + rng.normal(size=(n, 20))
