@@ -37,6 +37,7 @@ from gpu_checks import (
     setting,
 )
 from sklearn.exceptions import ConvergenceWarning
+from speed import SIZES, clustered_views
 
 from omcal import OMCAL, Consensus
 from omcal.machine.threads import small_blas
@@ -72,6 +73,7 @@ class Case:
         return GraphSettings(N_CLUSTERS, self.m, K, "feature", "kmeans")
 
 
+MANY_SAMPLES = (10**6, (64, 128, 256), 10)
 FEW = 100_000  # samples that are also predicted from the memory of the host, and joined
 CASES = [
     Case("10⁷ × (128, 256, 64) float32", 10**7, (128, 256, 64), 100, torch.float32, 7),
@@ -103,6 +105,7 @@ def main() -> None:
         print("ceilings:", result["ceilings"], flush=True)
         if options.sweep:
             result["sweep"] = sweep_settings(device, options.tiny)
+        result["sizes"] = usual_sizes(device, options.tiny)
         result["cases"] = {}
         for case in TINY if options.tiny else CASES:
             result["cases"][case.name] = measure(case, device, result["ceilings"])
@@ -201,20 +204,32 @@ def estimator(
         if case.n <= FEW:
             work = partial(model.predict, arrays)
             found["model.predict, arrays"] = spread(device, work, repeats)
-            found |= joined(case, device, tensors)
+            found |= joined(device, tensors, N_CLUSTERS, case.repeats)
+    return found
+
+
+def usual_sizes(device: torch.device, tiny: bool) -> dict[str, dict[str, dict[str, float]]]:
+    """One run and ten joined on the data of the table of the CPU, and on a million samples."""
+    found = {}
+    for n, widths, c in SIZES[-1:] if tiny else (*SIZES, MANY_SAMPLES):
+        arrays, _ = clustered_views(n, widths, c)
+        tensors = [torch.from_numpy(array).to(device) for array in arrays]
+        name = f"{n} × {widths}, c = {c}"
+        found[name] = joined(device, tensors, c, repeats=2 if tiny else 9)
+        print(name, json.dumps(found[name]), flush=True)
     return found
 
 
 def joined(
-    case: Case, device: torch.device, tensors: list[torch.Tensor]
+    device: torch.device, tensors: list[torch.Tensor], c: int, repeats: int
 ) -> dict[str, dict[str, float]]:
     """One run with the defaults and ten joined, in turns, and what ten take of the time of one."""
-    one, ten = OMCAL(N_CLUSTERS, random_state=0), Consensus(OMCAL(N_CLUSTERS), random_state=0)
+    one, ten = OMCAL(c, random_state=0), Consensus(OMCAL(c), random_state=0)
     works = {"one run": one, "ten runs joined": ten}
     for model in (*works.values(), *works.values()):
         model.fit(tensors)
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(case.repeats):
+    for _ in range(repeats):
         for name, model in works.items():
             times[name].append(_once(device, partial(model.fit, tensors)))
     ratios = np.divide(times["ten runs joined"], times["one run"])
@@ -399,7 +414,7 @@ def print_tables(result: dict[str, Any]) -> None:
     )
     print("| data on the device | m | whole fit, ms | k-means, ms | memory beyond the input |")
     print("|---|---|---|---|---|")
-    for name, case in result["cases"].items():
+    for name, case in (result["sizes"] | result["cases"]).items():
         for what, t in case.items():
             if isinstance(t, dict) and "least_s" in t:
                 low, mid, high = (t[key] * 1e3 for key in ("least_s", "s", "most_s"))
