@@ -6,6 +6,8 @@ import math
 import multiprocessing.process
 import os
 import platform
+import random
+import signal
 import subprocess
 import time
 import tracemalloc
@@ -41,6 +43,9 @@ def pytest_configure(config):
     fails; a quick run draws the first quarter of them. With more examples they are new ones every
     time, and those that failed are kept where the source tree can be written to.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault(ORDER, time.strftime("%F"))  # the workers must not find another day
     factor = int(os.environ.get("OMCAL_EXAMPLES", "1"))
     options = {"deadline": None}
     if factor == 1:
@@ -97,6 +102,7 @@ REMEDIES = {
     "CUDA": "benchmarks/gpu_checks.py on a machine with one",
 }
 START = time.monotonic()
+ORDER = "OMCAL_ORDER"  # of the tests where time is short
 LEFT_OUT = pytest.StashKey[int]()  # number of long tests that were deselected
 EXAMPLES_WITH_PROCESSES = "src/omcal/experiments/comparison.py"
 
@@ -109,7 +115,10 @@ def pytest_addoption(parser):
     )
     parser.addoption("--all", action="store_true", help="run the tests that are marked long, too")
     parser.addoption(
-        "--seconds", type=float, default=math.inf, help="skip the tests that begin after this time"
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="run tests in another order each day, and skip those that begin after this time",
     )
 
 
@@ -153,6 +162,8 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=left)
         gone = set(left)
         items[:] = [item for item in items if item not in gone]
+    if config.getoption("seconds") < math.inf:  # or it would always be the same ones
+        random.Random(os.environ[ORDER]).shuffle(items)
     config.stash[LEFT_OUT] = sum("long" in item.keywords for item in left)
 
 
