@@ -360,5 +360,26 @@ def test_views_of_different_lengths_are_refused_with_their_shapes():
 def test_views_as_lists_of_lists_are_refused_in_words_that_help():
     for widths in ((2, 2), (2, 3)):
         views = [np.ones((9, width)).tolist() for width in widths]
-        with pytest.raises(ValueError, match=r"lists of lists of lists; pass several views as arr"):
+        with pytest.raises(ValueError, match=r"If X holds several views, pass a list of 2-D arr"):
             OMCAL(2).fit(views)
+
+
+def test_views_that_are_no_list_of_arrays_are_refused_with_the_remedy():
+    A = np.ones((9, 2))
+    with pytest.raises(ValueError, match=r"three dimensions, \(2, 9, 2\)\. .*list\(X\)"):
+        OMCAL(2).fit(np.stack([A, A]))
+    with pytest.raises(ValueError, match=r"X is a generator, which can be read once; pass list"):
+        OMCAL(2).fit(view for view in [A, A])
+
+
+def test_repeated_names_of_columns_are_refused_by_name():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.eye(9, 3), columns=["age", "size", "age"])
+    for given in (frame, frame.assign(size="word")):
+        with pytest.raises(ValueError, match=r"several columns named 'age'; rename or drop them"):
+            OMCAL(2).fit(given)
+
+
+def test_refused_values_are_not_listed():
+    with pytest.raises(ValueError, match=r"view 'X': Complex data not supported$"):
+        OMCAL(2).fit(np.ones((9, 2), complex))

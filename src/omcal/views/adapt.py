@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -99,6 +99,8 @@ def separate_views(X: Any) -> dict[str, Any] | None:
         named = None if words else numbered(list(X))
     elif isinstance(X, list | tuple) and (not X or any(is_matrix(item) for item in X)):
         named = numbered(X)
+    elif isinstance(X, Iterator):
+        raise ValueError(f"X is a {type(X).__name__}, which can be read once; pass list(X).")
     else:
         return None
     if named == {}:

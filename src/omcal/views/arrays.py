@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from omcal.machine.arrays import Array
 from omcal.views.stored import in_memory
-from omcal.views.view import NESTED, Matrix, Table, View, require_2d
+from omcal.views.view import SEVERAL, Matrix, Table, View, require_2d
 
 _DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
 
@@ -53,7 +53,8 @@ def numeric_matrix(data: Any, name: str) -> Matrix:
         if checked.dtype == object:  # such as a category of words in a data frame
             checked = checked.astype(np.float64)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"view {name!r}: {error}") from error
+        reason = str(error).split("\n")[0]  # the values may follow
+        raise type(error)(f"view {name!r}: {reason}") from error
     return _canonical(checked) if sparse.issparse(checked) else checked
 
 
@@ -79,7 +80,7 @@ def _rows_of_lists(rows: Any) -> Any:
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"X is a list of {len(rows)} rows of different lengths, or of other things than "
-            f"numbers; give rows of equal length. If {NESTED}"
+            f"numbers; give rows of equal length. {SEVERAL}"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 _BLOCK_ENTRIES = 1 << 22  # checked per block
 
-NESTED = (
-    "X is made of lists of lists of lists; pass several views as arrays, "
-    "fit([numpy.array(A), numpy.array(B)])."
+SEVERAL = (
+    "If X holds several views, pass a list of 2-D arrays: list(X) if it is an array of them, "
+    "[numpy.array(A), numpy.array(B)] if they are lists."
 )
 
 Home = Literal["memory", "disk", "cluster", "device"]
@@ -134,9 +135,14 @@ def is_arrow(data: Any) -> bool:
 
 def column_names(data: Any) -> tuple[str, ...] | None:
     """Return the names of the columns of a data frame; None for data without any."""
-    if is_arrow(data):  # whose `columns` are the data
-        return tuple(map(str, data.schema.names))
-    return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
+    if not is_arrow(data) and not hasattr(data, "columns"):
+        return None
+    # The `columns` of an Arrow table are the data.
+    names = tuple(map(str, data.schema.names if is_arrow(data) else data.columns))
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        listed = ", ".join(map(repr, twice[:6])) + ", …" * (len(twice) > 6)
+        raise ValueError(f"a table has several columns named {listed}; rename or drop them.")
+    return names
 
 
 def require_numeric(types: Iterable[Any], name: str) -> None:
@@ -159,7 +165,7 @@ def require_2d(array: Any, name: str) -> None:
             )
         return
     if len(shape) == 3 and name == "X":
-        raise ValueError(NESTED)
+        raise ValueError(f"X has three dimensions, {shape}. {SEVERAL}")
     kind = type(array).__name__
     remedy = "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample"
     if hasattr(array, "to_frame"):
