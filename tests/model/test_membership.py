@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from omcal import OCAL, OMCAL, Consensus, load
@@ -69,6 +70,15 @@ def test_strangers_are_told_from_digits():
         scores = [model.score_samples(some) for some in (seen, shuffled)]
         found.append(roc_auc_score(np.repeat([1, 0], len(held)), np.concatenate(scores)))
     assert np.mean(found) > 0.95, found
+
+
+def test_outliers_cannot_have_the_label_of_a_cluster():
+    model = OMCAL(4, random_state=0).fit(FIT)
+    with pytest.raises(ValueError, match="outliers=3 is the label of a cluster; give another"):
+        model.predict(NEW, outliers=3)
+    assert set(model.predict(NEW, outliers=4)) - set(range(4)) <= {4}
+    with pytest.raises(NotFittedError):
+        OMCAL(4).predict(NEW, outliers=-1)
 
 
 def test_without_scores_of_the_fit_there_are_no_outliers():

@@ -132,12 +132,15 @@ class FittedModel(
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        labels = self._apply(X, present, "labels", out)
         if outliers is None:
-            return labels
+            return self._apply(X, present, "labels", out)
+        check_is_fitted(self)
         limit = self.outlier_threshold_
         if limit is None:
             raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
+        if 0 <= outliers < self.n_clusters_:
+            raise ValueError(f"outliers={outliers} is the label of a cluster; give another, as -1.")
+        labels = self._apply(X, present, "labels", out)
         strange = on_host(self.score_samples(X, present)) < limit
         found = on_host(labels) if out is None else labels
         found[np.flatnonzero(strange)] = outliers
