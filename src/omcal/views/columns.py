@@ -173,10 +173,10 @@ def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None
         picked = np.arange(width)[wanted] if isinstance(wanted, slice | np.ndarray) else None
     except (IndexError, TypeError):
         picked = None
-    if picked is None:
+    if picked is None or (isinstance(wanted, slice) and (wanted.stop or 0) > width):
         raise ValueError(
-            f"views: {name!r} = {member} is not understood; give a slice, or a list of column "
-            f"names or of positions between 0 and {width - 1}."
+            f"views: {name!r} = {member} is not understood; give a slice of the {width} columns, "
+            f"or a list of column names or of positions between 0 and {width - 1}."
         )
     if not picked.size:
         raise ValueError(
