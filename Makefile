@@ -24,8 +24,8 @@ PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 PORTABLE := not data and not process and not memory
 
 .PHONY: demo quick test test-portable test-all test-long test-properties test-torch test-omics test-lowest environments \
-	check types coverage mutants watch bench fuzz front-page screenshots results-page \
-	baselines-page reproduction-page docs dist lint-workflows clean
+	check types coverage mutants watch bench fuzz front-page screenshots pages records \
+	docs dist lint-workflows clean
 
 %/.made:
 	$(PYTHON) -m venv $*
@@ -150,20 +150,26 @@ screenshots: $(VENV)/.installed  ## the pictures of a report in docs/images; nee
 	$(BIN)/python docs/draw_report.py
 
 DATA ?= ../shared/data
+REPRODUCTION := benchmarks/results/reproduction.jsonl.gz
 
-results-page: $(VENV)/.installed  ## docs/results.md anew: runs of half a minute on one core
+pages: $(VENV)/.installed  ## docs/results.md, baselines.md and reproduction.md from the stored records
+	$(BIN)/python benchmarks/paper_numbers.py
+	$(BIN)/python benchmarks/baselines_page.py
+	mkdir -p out/reproduction
+	gunzip -c $(REPRODUCTION) > out/reproduction/records.jsonl
+	$(BIN)/omcal reproduce --from-records --out out/reproduction
+	cp out/reproduction/figures/*.png docs/images/reproduction
+	sed 's,](figures/,](images/reproduction/,' out/reproduction/reproduction.md > docs/reproduction.md
+
+records: $(VENV)/.installed  ## the records of these pages, as far as this version has none: hours; may be stopped
 	$(BIN)/python benchmarks/paper_numbers.py $(DATA)
-
-baselines-page: $(VENV)/.installed  ## docs/baselines.md anew: about two hours on one core
 	$(BIN)/python benchmarks/baselines_multiview.py $(DATA)
 	$(BIN)/python benchmarks/baselines_singleview.py $(DATA)
 	$(BIN)/python benchmarks/transfer.py $(DATA) --plot docs/images/transfer.png
-	$(BIN)/python benchmarks/baselines_page.py
-
-reproduction-page: $(VENV)/.installed  ## docs/reproduction.md anew: hours; may be stopped and continued
+	mkdir -p out/reproduction
+	gunzip -c $(REPRODUCTION) > out/reproduction/records.jsonl
 	$(BIN)/omcal reproduce --data $(DATA) --out out/reproduction
-	cp out/reproduction/figures/*.png docs/images/reproduction
-	sed 's,](figures/,](images/reproduction/,' out/reproduction/reproduction.md > docs/reproduction.md
+	gzip -9nc out/reproduction/records.jsonl > $(REPRODUCTION)
 
 dist: $(TOOLS)/.installed  ## sdist and wheel, checked, and the demo from the wheel alone
 	rm -rf dist $(EMPTY)

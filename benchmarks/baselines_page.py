@@ -172,11 +172,14 @@ def markdown(name: str) -> str:
     return f"<!-- table {name} -->\n{table}\n<!-- end -->"
 
 
-def main() -> None:
-    """Replace every table of the page."""
-    text = PAGE.read_text(encoding="utf-8")
+def filled(text: str) -> str:
+    """Return the text of the page with the tables of the records."""
     pattern = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
-    PAGE.write_text(pattern.sub(lambda mark: markdown(mark[1]), text), encoding="utf-8")
+    return pattern.sub(lambda mark: markdown(mark[1]), text)
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

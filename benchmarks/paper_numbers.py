@@ -1,9 +1,10 @@
 """OMCAL and OCAL with the published settings, beside the paper's values, and with defaults.
 
-    python benchmarks/paper_numbers.py FOLDER [--seeds 5]
+    python benchmarks/paper_numbers.py [FOLDER] [--seeds 5]
 
-Records go to results/paper_numbers.json; the table and the conditions to docs/results.md, between
-<!-- table NAME --> and <!-- end -->.
+Records of the data in the folder go to results/paper_numbers.json; without a folder the stored ones
+are used. The table and the conditions go to docs/results.md, between <!-- table NAME --> and
+<!-- end -->.
 """
 
 from __future__ import annotations
@@ -98,29 +99,41 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=5)
-    options = parser.parse_args()
+def measure(folder: Path, seeds: int) -> list[dict[str, Any]]:
+    """Run every method with every seed; return one record for each run."""
     records = []
     for name, method, parameters in settings():
-        data = load(name, options.folder)
+        data = load(name, folder)
         keys = {"data": name, "method": call(method, parameters)}
         made = {"versions": versions(), "machine": machine()}
-        for seed in range(options.seeds):
+        for seed in range(seeds):
             records.append(keys | {"seed": seed} | run(data, method, parameters, seed) | made)
         print(table(records).splitlines()[-1], flush=True)
-    RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+    return records
+
+
+def filled(text: str, records: list[dict[str, Any]]) -> str:
+    """Return the text of the page with the table and the conditions of the records."""
     made = sorted({made_with(record) for record in records})
     parts = {"paper": table(records), "conditions": "\n".join(f"- {line}" for line in made)}
-    text = PAGE.read_text(encoding="utf-8")
     for name, part in parts.items():
         pattern = rf"(<!-- table {name} -->\n).*?(<!-- end -->)"
         text = re.sub(
             pattern, lambda mark, part=part: f"{mark[1]}{part}\n{mark[2]}", text, flags=re.S
         )
-    PAGE.write_text(text, encoding="utf-8")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="the data; none: the stored records")
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    if options.folder:
+        found = measure(options.folder, options.seeds)
+        RECORDS.write_text(json.dumps(found, indent=1) + "\n")
+    records = json.loads(RECORDS.read_text())
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), records), encoding="utf-8")
 
 
 if __name__ == "__main__":

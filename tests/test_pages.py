@@ -1,14 +1,30 @@
 """Pages of measured numbers are made from records of this minor version."""
 
+import gzip
+import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from omcal import __version__
-from omcal.experiments.records import is_current
+from omcal.experiments.contents import all_tables
+from omcal.experiments.outputs import markdown, page_sections
+from omcal.experiments.plan import Plan, load_paper
+from omcal.experiments.records import Summary, is_current, read_records
 
 DOCS = Path(__file__).parents[1] / "docs"
+BENCHMARKS = DOCS.parent / "benchmarks"
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def page(name):
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
 def stale(text):
@@ -21,7 +37,7 @@ def stale(text):
 
 @pytest.mark.parametrize("name", ["results.md", "baselines.md", "reproduction.md"])
 def test_a_page_is_of_this_minor_version(name):
-    assert not stale((DOCS / name).read_text(encoding="utf-8"))
+    assert not stale(page(name))
 
 
 def test_other_versions_are_found():
@@ -32,7 +48,38 @@ def test_other_versions_are_found():
     assert stale("no list at all") == {"no conditions"}
 
 
+def test_the_page_of_results_is_made_of_the_stored_records(benchmarks):
+    numbers = import_module("paper_numbers")
+    records = json.loads(numbers.RECORDS.read_text())
+    assert all(map(is_current, records))
+    assert numbers.filled(page("results.md"), records) == page("results.md")
+    records[0]["accuracy"] += 0.1
+    assert numbers.filled(page("results.md"), records) != page("results.md")
+
+
+def test_the_page_of_baselines_is_made_of_the_stored_records(benchmarks, monkeypatch):
+    tables = import_module("baselines_page")
+    assert all(is_current(record) for name in tables.RECORDS for record in tables.records(name))
+    assert tables.filled(page("baselines.md")) == page("baselines.md")
+    monkeypatch.setattr(tables, "seconds", lambda rows: "123.4")
+    assert tables.filled(page("baselines.md")) != page("baselines.md")
+
+
+def test_the_page_of_the_reproduction_is_made_of_the_stored_records(tmp_path):
+    stored = BENCHMARKS / "results" / "reproduction.jsonl.gz"
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(gzip.decompress(stored.read_bytes()))
+    records = read_records(file)
+    assert records
+    assert all(map(is_current, records))
+    paper = load_paper()
+    plan, summary = Plan(paper, paper.run["seeds"]), Summary(records)
+    made = markdown(page_sections(plan, summary, list(all_tables(plan, summary)), []))
+    drawn = re.compile(r"(?<=\n## Figures\n).*?(?=\n## )", re.S)
+    assert drawn.sub("", made).strip() == drawn.sub("", page("reproduction.md")).strip()
+
+
 def test_methods_of_this_package_beside_others_are_of_this_minor_version():
-    page = DOCS.parent / "benchmarks" / "results" / "other_packages.md"
-    (version,) = re.findall(r"omcal (\d+\.\d+\.\w+)", page.read_text(encoding="utf-8"))
+    table = BENCHMARKS / "results" / "other_packages.md"
+    (version,) = re.findall(r"omcal (\d+\.\d+\.\w+)", table.read_text(encoding="utf-8"))
     assert is_current({"versions": {"omcal": version}})

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from dataset_files import same_views
+from numpy.testing import assert_array_equal
 from scipy import io, sparse
 
 from omcal.datasets import (
@@ -37,6 +38,14 @@ def test_sparse_views_and_numbers_as_labels_return(tmp_path, mixed, ending):
     data = load_views(tmp_path / f"data{ending}")
     assert same_views(data, mixed) and sparse.issparse(data.views["s"])
     assert data.labels.tolist() == mixed.labels.tolist() and data.labels.dtype.kind in "iu"
+
+
+def test_a_dict_of_views_is_written_and_a_list_is_refused(tmp_path):
+    views = {"a": np.eye(3), "b": np.ones((3, 2))}
+    save_views(tmp_path / "made.npz", views)
+    assert_array_equal(load_views(tmp_path / "made.npz").views["b"], views["b"])
+    with pytest.raises(DataError, match=r"views is a list; give a dict, name -> array"):
+        save_views(tmp_path / "other.npz", list(views.values()))
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -234,6 +234,8 @@ class MultiViewData:
     scales: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.views, Mapping):
+            raise DataError(f"views is a {type(self.views).__name__}; give a dict, name -> array.")
         if not self.views:
             raise DataError("there is no view; give at least one 2-D array.")
         for name, view in self.views.items():

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from omcal.views.stored import StoredTable, in_memory
 _BLOCK_BYTES = 1 << 26
 
 
-def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
+def save_views(path: str | os.PathLike[str], data: MultiViewData | Mapping[str, Matrix]) -> None:
     """Write a data set to a file, or to a folder of .npy files.
 
     The file appears under its name only when it is complete; a file that was there is replaced.
@@ -53,7 +53,7 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
         (a new folder), ``.h5ad`` (AnnData, the views in ``obsm``, one called X as X), ``.csv``,
         ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
         views cannot go to .csv, .parquet and .npy.
-    data : MultiViewData
+    data : MultiViewData or dict of views
         Views, labels and ids are written, and which samples are absent. .mat has no place for this
         but the rows of NaN, so that sparse views that lack samples cannot go there.
 
@@ -67,6 +67,7 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
     (10, 10)
     """
     path = Path(path)
+    data = data if isinstance(data, MultiViewData) else MultiViewData(data)
     form = WRITERS.get(path.suffix.lower())
     if form is None:
         raise DataError(

@@ -297,7 +297,7 @@ def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
         yield Diagnostic(
             f"view {model.view_names_[v]!r} shows other groups than the result, or none: the "
             f"clusters explain {shares[v]:.0%} of its graph",
-            "ask explain_views() what it contributes, and compare with a fit without it",
+            "see explain_views(), and compare with a fit without it",
         )
     others = [v for v in active_views if v not in strange]
     yield from _about_contradictions(model, graphs, labels, others, shown.alone)
