@@ -73,6 +73,11 @@ def test_notebooks_show_estimates(model):
         assert f"<p>{line}</p>" in unescape(html)
 
 
+def test_a_table_without_rows_is_not_shown(model, data):
+    html = model.drift(data.views)._repr_html_()
+    assert "nothing has moved" in html and "<table>" not in html
+
+
 def test_notebooks_show_diagnostics(model, data, tmp_path):
     assert model.doubts_ == [] and "Nothing" in model.doubts_._repr_html_()
     with pytest.warns(ConvergenceWarning):

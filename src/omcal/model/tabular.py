@@ -82,7 +82,7 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def html_table(rows: Sequence[Sequence[str]], remarks: Sequence[str] = ()) -> str:
-    """Return a table, its header first, and paragraphs below it as HTML.
+    """Return a table, its header first, and paragraphs below it as HTML; no rows are no table.
 
     Examples
     --------
@@ -94,4 +94,5 @@ def html_table(rows: Sequence[Sequence[str]], remarks: Sequence[str] = ()) -> st
         for row, kind in zip(rows, ["th", *["td"] * (len(rows) - 1)], strict=True)
     ]
     table = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table>{table}</table>" + "".join(f"<p>{escape(text)}</p>" for text in remarks)
+    shown = f"<table>{table}</table>" if len(rows) > 1 else ""
+    return shown + "".join(f"<p>{escape(text)}</p>" for text in remarks)
