@@ -5,7 +5,7 @@
 FOLDER holds Coil.mat and Wiki.mat. The tables have mean(sd) over the seeds, and beside ours the
 values of the OMCAL paper; NMI is normalised by the larger entropy. "s" are the seconds of `fit`,
 "cpu" those of all its threads together. A method gets no further seed once its runs on a data set
-have taken --budget cpu seconds. Records go to NAME.json and tables to NAME.md, NAME given by --out.
+have taken --budget cpu seconds. Records go to NAME.json, NAME given by --out.
 Runs that this minor version has recorded there are not repeated, unless --fresh is given.
 """
 
@@ -156,21 +156,8 @@ def run_method(
     return records
 
 
-def tables(records: list[dict[str, Any]]) -> str:
-    """Markdown: one table a data set, one row a method."""
-    header = ["method", *SCORES.values(), "s", "cpu", "clusters", "seeds", "paper ACC", "paper NMI"]
-    lines = ["Mean(sd) over the seeds; NMI by the larger entropy."]
-    for data in LOADERS:
-        lines += ["", f"### {data}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-        for method in METHODS:
-            rows = [r for r in records if (r["data"], r["method"]) == (data, method)]
-            if rows:
-                lines.append(table_row(data, method, rows))
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
-    """Run what is asked for and is not recorded; save records and tables after each method."""
+    """Run what is asked for and is not recorded; save records after each method."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
     parser.add_argument("--datasets", nargs="+", choices=LOADERS, default=list(LOADERS))
@@ -192,7 +179,6 @@ def main() -> None:
             rows = run_method(options, data, method, known)
             known = [r for r in known if (r["data"], r["method"]) != (data, method)] + rows
             path.write_text(json.dumps(known, indent=1) + "\n")
-            path.with_suffix(".md").write_text(tables(known))
             print(data, table_row(data, method, rows), flush=True)
 
 

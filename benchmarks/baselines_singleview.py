@@ -5,9 +5,8 @@
 FOLDER holds TDT2.mat, SCOTUS_counts.npz and caltech101_silhouettes_28.mat. Every cell (data,
 method, seed) runs in a process of its own. "s" are the seconds of `fit`, "cpu" those of all its
 threads together, which count for the limits; the memory is the peak of the process, with Python and
-the data. --jobs cells run side by side, each with one thread. Records go to baselines_DATA.json,
-tables with the values of the OMCAL paper to baselines_DATA.md. Cells that this minor
-version has recorded there are not run again, unless --fresh is given.
+the data. --jobs cells run side by side, each with one thread. Records go to baselines_DATA.json;
+cells that this minor version has recorded there are not run again, unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -259,9 +258,7 @@ def main() -> None:
     # Read by the libraries of the cells, which start as processes of their own.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     for data in options.datasets:
-        text = table(data, run_cells(options, data))
-        (options.out / f"baselines_{data}.md").write_text(text + "\n")
-        print(text, flush=True)
+        print(table(data, run_cells(options, data)), flush=True)
 
 
 if __name__ == "__main__":
