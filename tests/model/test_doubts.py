@@ -100,7 +100,7 @@ def test_one_view_takes_the_weight(member, rng):
 def test_views_that_contradict(member, rng, other):
     views = {"a": groups(member, 6, rng), "b": groups(member, 5, rng)}
     views["c"] = groups(rng.permutation(member), 6, rng, distance=8.0 * (other == "groups"))
-    message = r"view 'c' shows other groups than the result, or none: .* [01]% of its graph; ask"
+    message = r"view 'c' shows other groups than the result, or none: .* [01]% of its graph; see"
     with pytest.warns(UserWarning, match=message):
         model = OMCAL(3, random_state=0).fit(views)
     assert only_doubt(model).what.startswith("view 'c'")
