@@ -219,7 +219,8 @@ def _transposed(members: Sequence[Member]) -> str:
         if len(shared) > 1 and 2 * len(shared) > len(titles[one.name]):
             return (
                 f"columns of {one.name} and {other.name} are called the same "
-                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}."
+                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}; if the "
+                "rows are samples of one kind, put them into one table."
             )
     for one, other in pairs:
         if titles[one.name] and other.n == len(one.columns):
