@@ -79,6 +79,17 @@ def test_the_page_of_the_reproduction_is_made_of_the_stored_records(tmp_path):
     assert drawn.sub("", made).strip() == drawn.sub("", page("reproduction.md")).strip()
 
 
+def test_times_on_a_gpu_are_those_of_the_records():
+    measured = json.loads((BENCHMARKS / "results" / "gpu.json").read_text(encoding="utf-8"))
+    text = page("performance.md")
+    for runs in measured["sizes"].values():
+        cells = []
+        for name in ("one run", "ten runs joined"):
+            least, middle, most = (1000 * runs[name][key] for key in ("least_s", "s", "most_s"))
+            cells.append(f"{middle:.0f} ms ({least:.0f} to {most:.0f})")
+        assert " | ".join(cells) in text
+
+
 def test_methods_of_this_package_beside_others_are_of_this_minor_version():
     table = BENCHMARKS / "results" / "other_packages.md"
     (version,) = re.findall(r"omcal (\d+\.\d+\.\w+)", table.read_text(encoding="utf-8"))
