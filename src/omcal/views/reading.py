@@ -31,10 +31,14 @@ def read_views(
 ) -> Views:
     """Read multi-view input and record it on the estimator, or compare it with its fit.
 
+    With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
+    (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
+    the views are returned in the order of the fit, with its features in its order.
+
     Parameters
     ----------
     estimator : object
-        See `check`. Its parameter `views` splits the columns of one table.
+        Its parameter `views` splits the columns of one table.
     X : mapping, sequence of 2-D arrays, or one 2-D array, data frame or sparse matrix
     reset : bool
         True in `fit`, False in `predict`.
@@ -62,9 +66,19 @@ def read_views(
             f"{len(given.views)} separate views; drop views= or pass one table."
         )
     given = pair_views(given, present)
-    views = check(
-        estimator, given, reset=reset, min_samples=min_samples, present=present, absent=absent
-    )
+    views = Views(_without_none(given) if reset else _named_as_fitted(estimator, given))
+    if views.n < min_samples:
+        raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")
+    if absent:
+        views = mark_absent(views, present)
+    else:
+        _require_complete(views)
+    if reset:
+        _record(estimator, given, views)
+    else:
+        order = {view.name: view for view in views}
+        fitted = enumerate(estimator.view_names_)
+        views = Views([_as_fitted(estimator, v, order[name]) for v, name in fitted])
     if home != "any":
         try:
             for view in views:
@@ -104,30 +118,6 @@ def pair_views(given: Given, present: Any = None) -> Given:
         for name, view in given.views.items()
     }
     return replace(given, views=paired)
-
-
-def check(
-    estimator: Any, given: Given, *, reset: bool, min_samples: int, present: Any, absent: bool
-) -> Views:
-    """Record the views on an estimator, or compare them with its fitted views.
-
-    With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
-    (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
-    the views are returned in the order of the fit, with its features in its order. The rows of
-    `given` are paired. For the other parameters see `read_views`.
-    """
-    views = Views(_without_none(given) if reset else _named_as_fitted(estimator, given))
-    if views.n < min_samples:
-        raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")
-    if absent:
-        views = mark_absent(views, present)
-    else:
-        _require_complete(views)
-    if reset:
-        _record(estimator, given, views)
-        return views
-    order = {view.name: view for view in views}
-    return Views([_as_fitted(estimator, v, order[n]) for v, n in enumerate(estimator.view_names_)])
 
 
 def columns_of_table(estimator: Any, reset: bool) -> Split:
