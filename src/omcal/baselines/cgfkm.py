@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,34 +67,17 @@ class CGFKM(Baseline):
         X = X.toarray() if sparse.issparse(X) else X
         S = neighbor_graph(X, self.n_neighbors, symmetric=False)
         kmeans = KMeans(self.n_clusters, n_init=10, max_iter=50, random_state=random_state).fit(X)
-        solution = filtered_kmeans(
-            chebyshev_filtered(S, X, self.n_filters),
-            kmeans.labels_,
-            kmeans.cluster_centers_,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        filtered = chebyshev_filtered(S, X, self.n_filters)
+        rounds = FilteredMeans(filtered, kmeans.labels_, kmeans.cluster_centers_)
         # Fewer than three rounds are asked for to repeat the published program, not to converge.
-        if not solution.converged and self.max_iter > 2:
-            self._warn(f"did not converge to tol={self.tol:g} in max_iter={self.max_iter} rounds")
-        self.filter_weights_: Array = solution.beta
-        self.objective_ = np.array(solution.objective)
-        self.n_iter_ = len(solution.objective) // 2
-        return solution.labels
+        self._iterate(rounds.step, warn=self.max_iter > 2)
+        self.filter_weights_: Array = rounds.beta
+        self.objective_ = np.array(rounds.objective)
+        return rounds.labels
 
     def _memory_needed(self, views: Views) -> float:
         n, d = views.n, views.widths[0]
         return max(narrow_bytes(views), 8 * (self.n_filters + 4.0) * n * min(n, d))
-
-
-class FilteredClusters(NamedTuple):
-    """Result of the rounds."""
-
-    labels: Array
-    centers: Array
-    beta: Array
-    objective: list[float]
-    converged: bool
 
 
 def chebyshev_filtered(S: Any, X: Array, q: int) -> Floats:
@@ -108,23 +91,23 @@ def chebyshev_filtered(S: Any, X: Array, q: int) -> Floats:
     return Y
 
 
-def filtered_kmeans(
-    Y: Array, labels: Array, centers: Array, *, max_iter: int = 30, tol: float = 1e-5
-) -> FilteredClusters:
-    """Alternate between filter weights and Lloyd steps, from given clusters."""
-    flat = Y.reshape(len(Y), -1)
-    H = flat @ flat.T
-    objective: list[float] = []
-    converged = False
-    while not converged and len(objective) < 2 * max_iter:
-        beta = filter_weights(flat, H, centers[labels])
-        filtered = np.tensordot(beta, Y, axes=1)
-        objective.append(sum_of_squares(filtered - centers[labels]))
-        labels, centers = lloyd_step(filtered, centers)
-        objective.append(sum_of_squares(filtered - centers[labels]))
-        if len(objective) > 2:
-            converged = objective[-3] - objective[-1] <= tol * objective[-3]
-    return FilteredClusters(labels, centers, beta, objective, converged)
+class FilteredMeans:
+    """Filter weights and clusters, and one round of updates from given clusters."""
+
+    def __init__(self, Y: Array, labels: Array, centers: Array) -> None:
+        self.Y, self.flat = Y, Y.reshape(len(Y), -1)
+        self.H: Array = self.flat @ self.flat.T
+        self.labels, self.centers = labels, centers
+        self.objective: list[float] = []  # after the weights and after the labels of each round
+
+    def step(self) -> float:
+        """Update the weights, then the clusters by a Lloyd step; return the objective."""
+        self.beta: Array = filter_weights(self.flat, self.H, self.centers[self.labels])
+        filtered = np.tensordot(self.beta, self.Y, axes=1)
+        self.objective.append(sum_of_squares(filtered - self.centers[self.labels]))
+        self.labels, self.centers = lloyd_step(filtered, self.centers)
+        self.objective.append(sum_of_squares(filtered - self.centers[self.labels]))
+        return self.objective[-1]
 
 
 def filter_weights(flat: Array, H: Array, targets: Array) -> Floats:
