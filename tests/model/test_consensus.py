@@ -450,7 +450,7 @@ def test_ctrl_c_ends_all_runs(press, tmp_path, n_jobs, times, monkeypatch):
     Consensus(OMCAL(4), n_runs=2, n_jobs=n_jobs).fit(DATA.views)  # starts the threads that stay
     before = state_of_process()
     if times == 2:  # signals of a thread are handled later, and then as one
-        monkeypatch.setattr("omcal.model.progress.Interruption._ask", signal.default_int_handler)
+        monkeypatch.setattr("omcal.model.progress.FitMonitor._ask", signal.default_int_handler)
     press(iteration=7)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,7 +16,7 @@ from omcal import OMCAL, Consensus
 from omcal.machine import compiled, threads
 from omcal.model import estimators
 from omcal.model.estimators import AnchorClusterer
-from omcal.model.progress import Interruption, logger
+from omcal.model.progress import FitMonitor, logger
 from omcal.places import memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:tol=0 ran all")
@@ -174,7 +174,7 @@ def test_a_fit_takes_back_what_blocks_without_an_end_have_set(monkeypatch):
 
 def test_ctrl_c_has_its_meaning_again_after_one_at_any_moment(ctrl_c):
     def block():
-        with Interruption().held():
+        with FitMonitor(OMCAL(), None, None).held():
             assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
 
     for moment in interrupted_everywhere(block, "progress.py", "contextlib.py"):

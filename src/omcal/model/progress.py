@@ -77,43 +77,6 @@ class _NoCallbacks:
         return False
 
 
-class Interruption:
-    """Record the first Ctrl-C in its blocks; the second interrupts at once.
-
-    Examples
-    --------
-    >>> interruption = Interruption()
-    >>> with interruption.held():
-    ...     interruption.interrupted
-    False
-    """
-
-    def __init__(self) -> None:
-        self.interrupted: bool = False
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold Ctrl-C back in the block, unless another handler is installed."""
-        here = threading.current_thread() is threading.main_thread()
-        if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
-        try:
-            try:
-                signal.signal(signal.SIGINT, self._ask)
-                yield
-            finally:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-        finally:  # it runs the handler of a Ctrl-C that has just come, and then sets nothing
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.interrupted:
-            signal.default_int_handler(number, frame)
-        self.interrupted = True
-        logger.warning("ending after this iteration; Ctrl-C again ends at once")
-
-
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
     """Raise KeyboardInterrupt for Ctrl-C, also where compiled code turns it into a SystemError.
@@ -148,15 +111,15 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-class FitMonitor(Interruption):
+class FitMonitor:
     """Connect a fit to the log, to callbacks and to Ctrl-C.
 
-    Ctrl-C in the block of `held`, or `interrupted` if set, ends all iterations with the one in
-    progress.
+    The first Ctrl-C in the block of `held`, or `interrupted` if set, ends all iterations with the
+    one in progress; the second interrupts at once.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
-        super().__init__()
+        self.interrupted: bool = False
         self._verbose, self._max_iter = estimator.verbose, estimator.max_iter
         self._hook = {"estimator": estimator, "X": X, "y": y}
         self._context: Any = _NoCallbacks()  # of the tasks that callbacks see
@@ -168,6 +131,28 @@ class FitMonitor(Interruption):
         """Log progress: shown from verbose=1 on, iterations from 2 on."""
         shown = self._verbose >= detail
         tell(message, *args, shown=shown, level=logging.INFO if shown else logging.DEBUG)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold Ctrl-C back in the block, unless another handler is installed."""
+        here = threading.current_thread() is threading.main_thread()
+        if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        try:
+            try:
+                signal.signal(signal.SIGINT, self._ask)
+                yield
+            finally:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        finally:  # it runs the handler of a Ctrl-C that has just come, and then sets nothing
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
+            signal.default_int_handler(number, frame)
+        self.interrupted = True
+        logger.warning("ending after this iteration; Ctrl-C again ends at once")
 
     def renewed(self) -> Self:
         """Return a monitor for further work, which an earlier Ctrl-C does not cut short."""
