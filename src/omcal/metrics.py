@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+from scipy.stats import entropy
+from sklearn.metrics import mutual_info_score
 
 __all__ = [
     "evaluate",
@@ -44,15 +46,6 @@ class _Contingency:
         self.counts = sparse.coo_array((ones, (classes, clusters))).tocsr()
         self.class_sizes = np.bincount(classes)
         self.cluster_sizes = np.bincount(clusters)
-
-    def entropy(self, sizes: NDArray[Any]) -> float:
-        p = sizes / self.n
-        return float(-np.sum(p * np.log(p)))
-
-    def mutual_information(self) -> float:
-        cells = self.counts.tocoo()
-        expected = self.class_sizes[cells.row] * (self.cluster_sizes[cells.col] / self.n)
-        return float(np.sum(cells.data / self.n * np.log(cells.data / expected)))
 
     def pairs(self) -> tuple[int, int, int]:
         """Count the pairs of samples together in both, in the classes, in the clusters."""
@@ -185,8 +178,9 @@ def _nmi(t: _Contingency, average: Average) -> float:
     one_class, one_cluster = len(t.class_sizes) == 1, len(t.cluster_sizes) == 1
     if one_class or one_cluster:
         return 1.0 if one_class and one_cluster else 0.0
-    norm = _AVERAGES[average](t.entropy(t.class_sizes), t.entropy(t.cluster_sizes))
-    return min(max(t.mutual_information() / norm, 0.0), 1.0)
+    norm = _AVERAGES[average](float(entropy(t.class_sizes)), float(entropy(t.cluster_sizes)))
+    shared = float(mutual_info_score(None, None, contingency=t.counts))
+    return min(max(shared / norm, 0.0), 1.0)
 
 
 @_documented("0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
