@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -123,14 +122,7 @@ class ClusterDescription(Tabular):
         list of FeatureEffect
             By view, the largest effect first.
         """
-        return [f for f in self._by_cluster.get(cluster, ()) if view in (None, f.view)]
-
-    @cached_property
-    def _by_cluster(self) -> dict[int, list[FeatureEffect]]:
-        found: dict[int, list[FeatureEffect]] = {}
-        for feature in self.features:
-            found.setdefault(feature.cluster, []).append(feature)
-        return found
+        return [f for f in self.features if f.cluster == cluster and view in (None, f.view)]
 
     def _table(self) -> list[Sequence[str]]:
         header = ("cluster", "view", "feature", "effect", "here", "elsewhere")
