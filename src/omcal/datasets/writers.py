@@ -32,7 +32,7 @@ from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._trees import SPARSE_PARTS, is_computed
 from omcal.datasets.readers.hdf5_files import H5Object, h5py
 from omcal.machine.arrays import Array
-from omcal.machine.files import replacing, write_whole
+from omcal.machine.files import replacing
 from omcal.machine.optional import require
 from omcal.machine.threads import row_blocks
 from omcal.views.pair import DataError
@@ -134,22 +134,13 @@ def _write_zarr(path: Path, data: MultiViewData) -> None:
 
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
-    for name, vector in _vectors(data).items():
-        write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
-    for name, view in data.views.items():
+    for name, array in {**_vectors(data), **data.views}.items():
         # Not by numpy.save, which loses the cause of a failed write.
         with (path / f"{name}.npy").open("wb") as file:
-            file.write(_npy_start(view))
-            for _, block in _blocks(view, name):
+            header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, block in _blocks(array, name) if array.ndim == 2 else [((), array)]:
                 file.write(block.tobytes())
-
-
-def _npy_start(array: Array) -> bytes:
-    """Return the header of an .npy file."""
-    stream = io.BytesIO()
-    header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
-    np.lib.format.write_array_header_1_0(stream, header)
-    return stream.getvalue()
 
 
 def _write_mat(path: Path, data: MultiViewData) -> None:
