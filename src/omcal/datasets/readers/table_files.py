@@ -28,7 +28,6 @@ SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LOOK = 20  # lines from which the separator is inferred
 # A workbook writes characters that XML does not keep as _x000D_, and "_x" of such a text as below.
-_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
@@ -200,22 +199,19 @@ def escaped(text: str) -> str:
 
     Examples
     --------
-    >>> escaped("a\\r"), unescaped("a_x000D_"), unescaped(escaped("_x000D_"))
-    ('a_x000D_', 'a\\r', '_x000D_')
+    >>> escaped("a\\r"), escaped("_x000D_")
+    ('a_x000D_', '_x005F_x000D_')
     """
     return _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
-
-
-def unescaped(text: str) -> str:
-    """Return the text that a cell of a workbook stands for."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _cell_text(cell: Any) -> str:
     if cell is None:
         return ""
     if isinstance(cell, str):
-        text = unescaped(cell)
+        from openpyxl.utils.escape import unescape
+
+        text = unescape(cell)
         # A leading "'" belongs to the text here, and `read_cells` takes one away.
         return text if is_marked(text) else guarded(text)
     if isinstance(cell, float):  # every number of a workbook is one
