@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -85,7 +86,8 @@ class Clusterer(FittedModel):
         with run._telling():
             self._check_parameters(run)
             refuse_second_view(y)
-        with run._working(), plain_interrupts():
+        client = nullcontext() if run.client is None else run.client.as_current()
+        with client, plain_interrupts():
             interrupted = self._fit(run, X, y, present, like)
             warn(self)
         if interrupted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,10 +36,6 @@ class PlacedEstimator(Clusterer, SharedParameters):
 
     def _new_run(self) -> Self:
         return self
-
-    def _working(self) -> AbstractContextManager[Any]:
-        """Make the given client the current one during the work."""
-        return self.client.as_current() if self.client is not None else nullcontext()
 
     def _telling(self) -> AbstractContextManager[None]:
         """Tell the other ranks of a group of an error in the block, before they have met."""
