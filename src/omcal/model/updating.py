@@ -87,8 +87,6 @@ def joint_batches(
 class UpdatedEstimator(PlacedEstimator):
     """The part of OMCAL and OCAL that fits a stream."""
 
-    _sums: StreamSums | None = None
-    _reference: Reference | None = None
     _recent: Reference | None = None  # samples since the last comparison
     _next_look: float = 0.0  # length of the stream to compare with the last fit at
     _n_fitted: int = 0  # rows of the reservoir at the last fit
