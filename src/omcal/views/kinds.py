@@ -18,8 +18,8 @@ from omcal.views.view import Matrix, View
 SAMPLE_ROWS = 2048
 RUN = 64  # rows that lie together, so that files are read in few pieces
 
-_MOSTLY_ZERO = 0.7
-_WIDE = 100  # features; narrower views are tables with zeros, not word counts
+MOSTLY_ZERO = 0.7
+WIDE = 100  # features; narrower views are tables with zeros, not word counts
 _UNIT_LENGTH = 1e-2  # off by no more than this
 _LONG_TAIL = 4.0  # times a usual value, reached by one value in a hundred
 _TAIL_OF_COUNTS = 2.5  # of whole numbers; pixels and histograms stay below 2
@@ -90,7 +90,7 @@ def kind_of(facts: Facts) -> Kind:
     """
     width, negative = facts.width, facts.negative
     zero = 1.0 - facts.n_values / (facts.n * width)
-    if zero >= _MOSTLY_ZERO and width >= _WIDE:
+    if zero >= MOSTLY_ZERO and width >= WIDE:
         if negative:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
         return Kind("tfidf", f"{zero:.0%} of its values are zero, as in counts, terms or links")
@@ -99,7 +99,7 @@ def kind_of(facts: Facts) -> Kind:
         return Kind("view", "its rows have length 1, as embeddings have")
     tail = 0.0 if negative else facts.tail()
     text = f"long tail: 99th percentile is {tail:.1f} × the median"
-    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and facts.whole():
+    if tail >= _TAIL_OF_COUNTS and width >= WIDE and facts.whole():
         return Kind("tfidf", f"whole numbers, and {text}, as in counts")
     if tail >= _LONG_TAIL:
         return Kind("log", text)

@@ -18,7 +18,7 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.views.filling import Fill
-from omcal.views.kinds import recognise
+from omcal.views.kinds import MOSTLY_ZERO, WIDE, recognise
 from omcal.views.mixed import Plan, column_starts
 from omcal.views.view import KnownValues, Matrix, View, Views, require_finite
 
@@ -27,7 +27,6 @@ Sampled: TypeAlias = list[tuple[Array, Matrix]]  # numbers of rows, and the rows
 _BLOCK_ENTRIES = 1 << 20
 _RUNS, _RUN = 16, 128  # runs of consecutive rows whose missing cells are kept
 _FEATURES = 50  # of which they are kept
-_WIDE, _MOSTLY_ZERO = 100, 0.7  # features, and share of zeros, of counts, terms and links
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class MissingCells:
     def mostly_zero(self) -> bool:
         """Whether the view is wide and mostly zero: its features share a unit, as counts do."""
         zero = 1 - self.nonzero.sum() / max(self.count.sum(), 1)
-        return bool(len(self.count) >= _WIDE and zero >= _MOSTLY_ZERO)
+        return bool(len(self.count) >= WIDE and zero >= MOSTLY_ZERO)
 
     @property
     def middle(self) -> Floats:
@@ -95,7 +94,7 @@ class MissingCells:
 
         The kind of a view is recognised with them, as counts must be whole and mostly zero.
         """
-        whole = (self.fractions == 0) & (len(self.count) >= _WIDE)
+        whole = (self.fractions == 0) & (len(self.count) >= WIDE)
         return np.where(whole, np.rint(self.mean), self.mean)
 
 
