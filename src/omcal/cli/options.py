@@ -333,8 +333,6 @@ def expected_fit(
 
     Memory-mapped views stay in their files, and the rows join them there where they are many.
     """
-    from dataclasses import replace
-
     import numpy as np
     from sklearn.base import clone
 
@@ -342,13 +340,12 @@ def expected_fit(
 
     if mapped and model.memory_limit is None:
         model = clone(model).set_params(memory_limit=available_memory() // 2)
-    one = model.estimate(
+    return combined(model, n_runs).estimate(
         views[0]["shape"][0],
         [view["shape"][1] for view in views],
         dtype=np.result_type(*(np.dtype(view["dtype"]) for view in views)),
         density=[view["density"] for view in views],
     )
-    return replace(one, n_runs=n_runs)
 
 
 def estimate_record(expected: Estimate) -> dict[str, Any]:
