@@ -6,8 +6,10 @@ from numpy.testing import assert_array_equal
 
 from omcal.cli.outputs import write_labels
 from omcal.cli.scores import read_label_pair
-from omcal.datasets import DataError
+from omcal.datasets import DataError, MultiViewData
 from omcal.datasets.loading import read_labels
+
+NAMELESS = MultiViewData({"a": np.eye(2)})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_half_written_labels_never_get_their_name(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("old")
     with pytest.raises(RuntimeError, match="broken off"):
-        write_labels(path, Breaking())
+        write_labels(path, Breaking(), NAMELESS, {})
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["labels.csv"]
 
@@ -105,6 +107,6 @@ def test_write_labels_follows_a_link(tmp_path):
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"
     target.write_text("old")
     link.symlink_to(target)
-    write_labels(link, np.array([1, 0]))
+    write_labels(link, np.array([1, 0]), NAMELESS, {})
     assert link.is_symlink()
     assert_array_equal(read_labels(target).labels, [1, 0])

@@ -67,7 +67,7 @@ def test_names_come_back_and_no_cell_is_a_formula(tmp_path, data):
 def test_files_of_clusters(tmp_path, data, ending):
     path = tmp_path / f"labels{ending}"
     data = replace(data, id_name="id")
-    write_labels(path, np.arange(len(NAMES)) % 3, data)
+    write_labels(path, np.arange(len(NAMES)) % 3, data, {})
     with path.open(newline="") as file:
         cells = [
             c for row in csv.reader(file, delimiter="\t" if ending == ".tsv" else ",") for c in row
@@ -79,7 +79,7 @@ def test_files_of_clusters(tmp_path, data, ending):
 def test_workbooks_hold_no_formula(tmp_path, data):
     openpyxl = pytest.importorskip("openpyxl")
     path = tmp_path / "labels.xlsx"
-    write_labels(path, np.arange(len(NAMES)) % 3, data)
+    write_labels(path, np.arange(len(NAMES)) % 3, data, {})
     sheet = openpyxl.load_workbook(path).active
     assert {cell.data_type for row in sheet.iter_rows() for cell in row} == {"s", "n"}
     written = [name.replace("\r", "_x000D_") for name in data.ids.tolist()]

@@ -207,10 +207,7 @@ def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[An
 
 
 def write_labels(
-    path: Path,
-    labels: Array,
-    data: MultiViewData | None = None,
-    more: Mapping[str, list[Any]] | None = None,
+    path: Path, labels: Array, data: MultiViewData, further: Mapping[str, list[Any]]
 ) -> None:
     """Write a table of samples, by id or numbered from 0, their clusters and further columns.
 
@@ -222,11 +219,10 @@ def write_labels(
     from omcal.datasets.readers._cells import guarded
     from omcal.machine.files import replacing
 
-    ids = None if data is None else data.ids
-    title = _SAMPLE_COLUMN if ids is None else str(getattr(data, "id_name", None) or "id")
+    ids, n = data.ids, len(labels)
+    title = _SAMPLE_COLUMN if ids is None else str(data.id_name or "id")
     if title == "cluster":
         title = "id"
-    n, further = len(labels), dict(more or {})
     names: Iterable[Any] = range(n) if ids is None else ids.tolist()
     size = sum(map(len, ids)) if ids is not None else len(str(n)) * n
     with replacing(path, size=size + (len(str(n)) + 2) * n) as temporary:
