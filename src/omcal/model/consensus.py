@@ -178,7 +178,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
         interrupted = watch.interrupted
-        watch = watch.renewed()
+        watch.interrupted = False  # an earlier Ctrl-C does not cut the joint fit short
         max_iter = min(inner.max_iter, _AFTER_CTRL_C) if interrupted else inner.max_iter
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted

@@ -8,10 +8,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import wraps
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -153,12 +152,6 @@ class FitMonitor:
             signal.default_int_handler(number, frame)
         self.interrupted = True
         logger.warning("ending after this iteration; Ctrl-C again ends at once")
-
-    def renewed(self) -> Self:
-        """Return a monitor for further work, which an earlier Ctrl-C does not cut short."""
-        other = copy(self)
-        other.interrupted = False
-        return other
 
     def begin(
         self, n: int, names: Sequence[str], scalings: Sequence[Scaling], n_anchors: int
