@@ -49,11 +49,7 @@ class Level(NamedTuple):
 
     runs: list[Array]
     labels: Array
-
-    @property
-    def stability(self) -> float:
-        """Return the mean adjusted Rand index between two runs, at least 0."""
-        return max(0.0, float(np.mean(agreements(self.runs))))
+    stability: float  # mean adjusted Rand index between two runs, at least 0
 
 
 def agreements(runs: Sequence[Array]) -> list[float]:
@@ -157,9 +153,10 @@ def fit_levels(
                 list(zip(*(next(fits) for _ in one.seeds), strict=True)) for one, _ in asked
             ]
             labels = work(delayed(combined)(some, c) for some, c in zip(own, band, strict=True))
-        levels = {
-            c: Level(_labels(some), one) for c, some, one in zip(band, own, labels, strict=True)
-        }
+        levels = {}
+        for c, runs_of_c, joint in zip(band, map(_labels, own), labels, strict=True):
+            stability = max(0.0, float(np.mean(agreements(runs_of_c))))
+            levels[c] = Level(runs_of_c, joint, stability)
         chance = {
             c: float(np.mean([agreements(_labels(one[i])) for one in drawn]))
             for i, c in enumerate(few)

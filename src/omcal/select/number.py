@@ -189,7 +189,6 @@ class _Search:
         self._progress, self.n_runs = progress, n_runs
         self.levels: dict[int, Level] = {}
         self._modularity: dict[int, Floats] = {}  # of all runs combined, then of each
-        self._stability: dict[int, float] = {}
         self._chance: dict[int, float] = {}
         self._points, self._weighting, self._rng = points, weighting, rng
         self._runs = self._runs_on(points, n_runs)
@@ -214,7 +213,6 @@ class _Search:
             for c, level in levels.items():
                 listed = (level.labels, *level.runs)
                 self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
-                self._stability[c] = level.stability
             score, last = self.score, slice(-_FALLEN[0], None)
             fallen = self.far[last] & (score[last] < score.max() - _FALLEN[1])
             if may_stop and fallen.all():
@@ -230,7 +228,7 @@ class _Search:
 
     @property
     def stability(self) -> Floats:
-        return np.array([self._stability[c] for c in self.numbers])
+        return np.array([self.levels[c].stability for c in self.numbers])
 
     @property
     def chance(self) -> Floats:
