@@ -80,34 +80,30 @@ def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
     They are matched by id where both files have ids, else by their order. Samples without a known
     label in one of them are left out.
     """
-    import numpy as np
-
-    from omcal.datasets._data import is_known
+    from omcal.datasets._data import as_member, is_known
     from omcal.datasets.loading import read_labels
+    from omcal.views.pair import pair
 
     one, other = read_labels(true), read_labels(pred)
     if one.ids is None or other.ids is None or not set(one.ids) & set(other.ids):
         one, other = one.by_position(), other.by_position()
-    order = np.arange(other.n_samples)
-    notes = []
-    if one.ids is not None and other.ids is not None:
-        place = {name: i for i, name in enumerate(other.ids.tolist())}
-        shared = [name for name in one.ids.tolist() if name in place]
-        if len(shared) < max(one.n_samples, other.n_samples):
-            raise omcal.datasets.DataError(
-                f"{len(shared)} ids are in both files, {one.n_samples - len(shared)} only in "
-                f"{true}, {other.n_samples - len(shared)} only in {pred}; leave out those that are "
-                "not in both."
-            )
-        order = np.array([place[name] for name in shared], dtype=int)
-    elif one.ids is not None or other.ids is not None:
-        notes.append(f"matched by position: {true if one.ids is None else pred} has no ids")
-    if one.n_samples != other.n_samples:
+    known_ids = [ids for ids in (one.ids, other.ids) if ids is not None]
+    if len(known_ids) < 2 and one.n_samples != other.n_samples:
         raise omcal.datasets.DataError(
             f"{true} has {one.n_samples} labels and {pred} {other.n_samples}; give both files one "
             "label per sample, or ids."
         )
-    y_true, y_pred = one.labels, other.labels[order]
+    pairing = pair([as_member(str(true), one), as_member(str(pred), other)], "outer")
+    if pairing.shared < pairing.n:
+        raise omcal.datasets.DataError(
+            f"{pairing.shared} ids are in both files, {one.n_samples - pairing.shared} only in "
+            f"{true}, {other.n_samples - pairing.shared} only in {pred}; leave out those that are "
+            "not in both."
+        )
+    notes = []
+    if len(known_ids) == 1:
+        notes.append(f"matched by position: {true if one.ids is None else pred} has no ids")
+    y_true, y_pred = one.labels, other.labels[pairing.rows[str(pred)]]  # in the order of TRUE
     known = is_known(y_true) & is_known(y_pred)
     if not known.any():
         raise omcal.datasets.DataError(f"no sample has a label in both {true} and {pred}.")
