@@ -36,7 +36,9 @@ class ConsensusGraph:
     @classmethod
     def start(cls, alpha: Floats, G: Floats) -> ConsensusGraph:
         """Return Z = A(alpha), the start of Algorithm 1."""
-        return cls(alpha, G, np.eye(len(G)), 0.0)
+        Z = cls(alpha, G, np.eye(len(G)), 0.0)
+        Z.__dict__["projection"] = G  # as `projection` finds, without a product
+        return Z
 
     @property
     def sound(self) -> bool:
@@ -63,7 +65,10 @@ class ConsensusGraph:
 
         The basis is G, unless the step is to run ahead of it.
         """
-        P = self.s * (self.projection if basis is None else self.T @ basis)
+        if basis is None or basis is self.G:
+            P = self.s * self.projection
+        else:
+            P = self.s * (self.T @ basis)
         return P, self.gamma * (self.G.T @ P)
 
     def transposed_times_f(self, StF: Floats, FoldtF: Floats) -> Floats:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import CallbackSupportMixin, with_callbacks
-from omcal.machine.threads import one_blas_thread, small_blas
+from omcal.machine.threads import map_blocks, one_blas_thread, small_blas
 from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings, start_weights
@@ -203,11 +204,13 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         rows, models, states = zip(*runs, strict=True)
         problems = [self._problem(len(one.anchors)).without(one.uninformative) for one in models]
         grams = [one.gram() for one in rows]
+
+        def mixed(some: slice) -> list[Floats]:
+            pairs = zip(problems[some], grams[some], strict=True)
+            return [weighted_sum(p.alpha, weighted_sum(p.alpha, StS)) for p, StS in pairs]
+
         with one_blas_thread():
-            AtA = [
-                weighted_sum(p.alpha, weighted_sum(p.alpha, StS))
-                for p, StS in zip(problems, grams, strict=True)
-            ]
+            AtA = list(chain.from_iterable(map_blocks(mixed, len(grams), 1)))
         init = self.init if init is None else init
         leading = rows[0].leading_eigenvectors
         bases = starts(init, self.n_init, np.stack(AtA), self.n_clusters_, states, leading)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Floats
-from omcal.machine.threads import blas_as_before, one_blas_thread, small_blas
+from omcal.machine.threads import blas_as_before, map_blocks, one_blas_thread, small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem, Progress, Solution
@@ -207,11 +207,13 @@ def best_of_starts(
                       watch.progress(number, tasks[b], place.team.any_stops))
                 for b in going
             ]  # fmt: skip
-            for b, solution in zip(going, place.solve(starts), strict=True):
+            solutions = place.solve(starts)
+            steps = map_blocks(lambda one: solutions[one.start].consensus.f_step(), len(going), 1)
+            for b, solution, (P, R) in zip(going, solutions, steps, strict=True):
                 if b not in best or solution.history[-1] < best[b][0].history[-1]:
                     Z = solution.consensus
                     # Labels while the rows hold this start's F: the last F step of Algorithm 1.
-                    labels = rows[b].assign(Z.alpha, *Z.f_step(), Z.G, runner_up=runner_up)
+                    labels = rows[b].assign(Z.alpha, P, R, Z.G, runner_up=runner_up)
                     best[b] = solution, labels
             any_stops = place.team.any_stops
             going = [b for b in going if not any_stops(tasks[b].end() or watch.interrupted)]
