@@ -129,7 +129,7 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     assert contradictions and all("groups of its own" in what for what in contradictions), found
     assert len(clustered) == n_views  # also for a run beside its result
     if joined:
-        for one in (model, model.estimator_):
+        for one in (model.as_one_run(), model.estimator_):
             expected = doubts(one, SampledGraphs(model.estimator_._graphs))
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 

@@ -14,7 +14,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
+from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
 from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate
@@ -50,7 +50,6 @@ _AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer
 # Attributes of the views that a run and the joint result share.
 _OF_VIEWS = (
     *("n_features_in_", "n_features_per_view_", "view_names_", "feature_names_in_", "n_missing_"),
-    *("_view_columns", "_encoding", "_missing", "_gaps"),
 )
 
 
@@ -189,7 +188,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own, place.team)
-        self.doubts_: Diagnostics = self._doubts(shown, joint, place.team)
+        self.doubts_: Diagnostics = Diagnostics()
+        self.doubts_ = self._doubts(shown, joint, place.team)
         if not interrupted:
             runs.remove_checkpoints()
         return interrupted
@@ -291,21 +291,10 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         converged = [run.solution.converged for run in self.runs_]
         first, *others = [rule.learned.anchors for rule in self._rule.runs]
         same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
-        found = doubts(self, shown, sizes, team)
+        found = doubts(self.as_one_run(), shown, sizes, team)
         found += of_runs(converged, self.estimator_.max_iter, self.stability_)
         found += of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
         return found
-
-    @property
-    def _uninformative(self) -> Mask:
-        return self.estimator_._uninformative
-
-    @property
-    def _weighting(self) -> Any:
-        return self.estimator_._weighting
-
-    def _problem(self, n_views: int) -> Problem:
-        return self.estimator_._problem(n_views)
 
     def as_one_run(self) -> AnchorClusterer:
         """Return the run most like the result, with the labels and the certainty of the result.
