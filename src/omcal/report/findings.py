@@ -122,7 +122,10 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     decision, agreement = np.zeros((2, n, V), dtype=np.float32)
     alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
     joined = hasattr(model, "runs_")
-    order = _columns_of(model, graphs, labels) if joined else np.arange(P.shape[1])
+    order = np.arange(P.shape[1])
+    if joined:  # the column of F of the run for each cluster of the joint result
+        counts = overlaps(labels, model.joined_by.estimator_.labels_, len(order), len(order))
+        order = linear_sum_assignment(counts, maximize=True)[1]
     P, same = P[:, order], 0
     for block in row_blocks(n, _BLOCK):
         U, predicted = indicate(model._rule.consensus, graphs[block])
@@ -144,15 +147,6 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     if joined:
         certainty = model.certainty_
     return Evidence(certainty, second, strength, score, decision, agreement, rule)
-
-
-def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
-    """Return the column of F of one run for each cluster of the joint result."""
-    c = model.n_clusters_
-    blocks = row_blocks(graphs.n, _BLOCK)
-    found = [indicate(model._rule.consensus, graphs[block])[1] for block in blocks]
-    counts = overlaps(labels, np.concatenate(found), c, c)
-    return np.asarray(linear_sum_assignment(counts, maximize=True)[1])
 
 
 def nearest_samples(
