@@ -68,7 +68,7 @@ def sample_size(n: int, n_clusters: int) -> int:
     return min(max(_FEW, min(n // 4, _MANY), 4 * n_clusters), MOST_SAMPLED)
 
 
-def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> Structure | None:
+def find_structure(scaled: Sequence[Matrix], labels: Array) -> Structure | None:
     """Compare labels of samples with k-means on draws from one Gaussian.
 
     Parameters
@@ -77,8 +77,6 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
         The scaled views of a sample, dense or sparse.
     labels : array of shape (n,)
         Clusters of the same samples.
-    seed : int, default=0
-        Seed of the draws.
 
     Returns
     -------
@@ -100,7 +98,7 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     with np.errstate(all="ignore"):
         size = max([1e-300, *(float(max(X.max(), -X.min())) for X in scaled)])
         points = [_centred(X, size) for X in scaled]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     kept = _distinct(points, rng)
     codes = np.unique(labels[kept], return_inverse=True)[1]
     views = [_InnerProducts.of(X if len(kept) == len(labels) else X[kept]) for X in points]
