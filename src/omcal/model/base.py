@@ -101,7 +101,7 @@ class FittedModel(
     @property
     @abstractmethod
     def _described(self) -> Any:
-        """The OMCAL or OCAL that descriptions speak of."""
+        """The OMCAL or OCAL that descriptions speak of; an error where it is not fitted."""
 
     def predict(
         self,
@@ -183,7 +183,6 @@ class FittedModel(
         scores : array of shape (n,)
             Small for samples that are unlike all clusters.
         """
-        check_is_fitted(self)
         return typicality(self._described.transform(X, present))
 
     def transform(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
@@ -337,7 +336,6 @@ class FittedModel(
             again. Where nothing has moved, anything is said to have with a probability of at most
             1 %.
         """
-        check_is_fitted(self)
         from omcal.model.drift import find_drift
 
         return find_drift(self, X, present)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import CallbackSupportMixin, with_callbacks
@@ -262,6 +263,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
 
     @property
     def _described(self) -> Self:
+        check_is_fitted(self)
         return self
 
     @property

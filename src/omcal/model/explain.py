@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.method.graph import AnchorGraphs
@@ -52,7 +51,6 @@ def explain_views(
     For joined runs the graphs are those of the run most like the joint result, and the refits are
     compared with the joint result.
     """
-    check_is_fitted(model)
     if max_samples is None:
         max_samples = default_samples(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):

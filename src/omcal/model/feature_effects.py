@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
-from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
 from omcal.method.points import members
@@ -168,7 +167,6 @@ def describe_clusters(
     present: PresentLike | None,
 ) -> ClusterDescription:
     """Return `FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
-    check_is_fitted(model)
     if not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top={top!r} must be an integer of at least 1.")
     views = fitted_views(model, X, present)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
 from omcal.machine.files import write_whole
@@ -115,7 +114,6 @@ def write_report(
     >>> write_report(model, f"{folder}/report.html", y=data.labels).name
     'report.html'
     """
-    check_is_fitted(model)
     model = model._described
     path = Path(path)
     described = None
