@@ -212,9 +212,9 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
             for labels, (_, solution, _) in zip(found, finished, strict=True)
         ]
         n_found = 0
-        for run in runs:
+        for labels in found:
             if n_found < c:  # mostly the first has them all
-                n_found += int(np.count_nonzero(place.team.total(cluster_sizes(run.labels, c))))
+                n_found += int(np.count_nonzero(place.team.total(cluster_sizes(labels, c))))
         if n_found < c:
             raise ValueError(
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "

@@ -99,7 +99,8 @@ def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Fl
         there = torch.from_numpy(labels).to(runs[0].device)
         clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(there)
         agree = clusters.gather(1, torch.stack(list(runs)).long()) == there
-        return np.asarray(agree.sum(dim=0).cpu()) / len(runs)
+        agreed = agree.sum(dim=0, dtype=torch.int16)  # few bytes come sooner
+        return np.asarray(agreed.cpu()) / len(runs)
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
     labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared faster
     for run, counts in zip(runs, tables, strict=True):
