@@ -512,3 +512,12 @@ def test_runs_with_many_anchors_are_solved_in_threads_with_the_same_result(monke
         np.testing.assert_allclose(one.solution.history, other.solution.history, rtol=1e-9)
     few = Consensus(OMCAL(5, n_anchors=99), n_runs=2, random_state=0).fit(views)
     assert seen == [2] and len(few.runs_) == 2
+
+
+def test_another_fit_forgets_the_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    model = Consensus(OMCAL(3), n_runs=2, random_state=0).fit(pd.DataFrame(X, columns=list("abcd")))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    model.fit([X, X[:, :2]])
+    assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == 6

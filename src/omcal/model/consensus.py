@@ -282,6 +282,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         )
         inner.matched_ = []
         self.estimator_ = inner
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, to a table with names
         for name in _OF_VIEWS:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
