@@ -224,7 +224,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         how = (int(max_iter), inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         solution, assignment = solve_joint(place, rows, problem, c, random_state, watch)
-        labels = on_host(assignment.labels).astype(np.int32, copy=False)
+        labels = assignment.labels  # on the device, where those of the runs are there
+        labels = labels if hasattr(labels, "cpu") else on_host(labels).astype(np.int32, copy=False)
         tables = [place.team.total(table) for table in run_tables(found, labels, c)]
         # Runs that agree leave it to rounding which cluster comes first: of clusters of one size
         # that is the first of the first run.
@@ -241,6 +242,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
             self._sums = StreamSums.of(Z, graphs, F) * (place.n / len(some))
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
         agreed = certainty(found, labels, tables)
+        labels = on_host(labels).astype(np.int32, copy=False)
         assignment = Assignment(labels, assignment.n_undecided)
         self._publish(rules, runs, tables, solution, assignment, agreed)
 

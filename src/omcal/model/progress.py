@@ -208,8 +208,7 @@ def best_of_starts(
                 for b in going
             ]  # fmt: skip
             solutions = place.solve(starts)
-            steps = map_blocks(lambda one: solutions[one.start].consensus.f_step(), len(going), 1)
-            for b, solution, (P, R) in zip(going, solutions, steps, strict=True):
+            for b, solution, (P, R) in zip(going, solutions, _f_steps(solutions), strict=True):
                 if b not in best or solution.history[-1] < best[b][0].history[-1]:
                     Z = solution.consensus
                     # Labels while the rows hold this start's F: the last F step of Algorithm 1.
@@ -220,3 +219,8 @@ def best_of_starts(
             if not going:
                 break
     return [best[b] for b in range(len(rows))]
+
+
+def _f_steps(solutions: Sequence[Solution]) -> list[tuple[Floats, Floats]]:
+    """Return `ConsensusGraph.f_step` of each solution; those of a batch in threads."""
+    return map_blocks(lambda one: solutions[one.start].consensus.f_step(), len(solutions), 1)

@@ -73,18 +73,17 @@ def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
     return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
 
 
-def run_tables(runs: Sequence[Any], labels: Array, n_clusters: int) -> list[Array]:
-    """Return the `run_table` of each run, counted where its labels are."""
-    if not hasattr(runs[0], "cpu"):
+def run_tables(runs: Sequence[Any], labels: Any, n_clusters: int) -> list[Array]:
+    """Return the `run_table` of each run, counted where all labels are."""
+    if not hasattr(labels, "cpu"):
         return [run_table(run, labels, n_clusters) for run in runs]
-    there, c = torch.from_numpy(labels).to(runs[0].device), n_clusters
-    every = torch.stack(list(runs)).long()
+    every, c = torch.stack(list(runs)).long(), n_clusters
     every += c * torch.arange(len(runs), device=every.device)[:, None]
-    counts = torch.bincount((every * c + there).flatten(), minlength=len(runs) * c * c)
+    counts = torch.bincount((every * c + labels).flatten(), minlength=len(runs) * c * c)
     return list(counts.cpu().numpy().reshape(-1, c, c))
 
 
-def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Floats:
+def certainty(runs: Sequence[Any], labels: Any, tables: Sequence[Array]) -> Floats:
     """Return for each sample the fraction of runs that agree with its label.
 
     A cluster of a run stands for the cluster of the result that most of its samples are in.
@@ -95,10 +94,9 @@ def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Fl
     >>> certainty(runs, labels, [run_table(run, labels, 2) for run in runs]).tolist()
     [1.0, 1.0, 0.5, 1.0]
     """
-    if hasattr(runs[0], "cpu"):
-        there = torch.from_numpy(labels).to(runs[0].device)
-        clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(there)
-        agree = clusters.gather(1, torch.stack(list(runs)).long()) == there
+    if hasattr(labels, "cpu"):
+        clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(labels)
+        agree = clusters.gather(1, torch.stack(list(runs)).long()) == labels
         agreed = agree.sum(dim=0, dtype=torch.int16)  # few bytes come sooner
         return np.asarray(agreed.cpu()) / len(runs)
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))

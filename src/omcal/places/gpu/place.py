@@ -168,7 +168,9 @@ class OnDevices(Place):
                 torch.stack([torch.as_tensor(getattr(run, name)).to(there) for run in runs])
                 for name in ("labels", "second", "share")
             )
-            return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
+            graphs = joined_graph(labels, runners_up, shares, n_clusters)
+            # Those of the runs are there, unless they were on several devices.
+            return TorchRows(graphs, n_clusters, labels_on_host=len(self._devices) > 1)
 
 
 def _models(
