@@ -238,6 +238,24 @@ def test_labels_are_written_as_they_come(tmp_path):
         model.predict([X[:10] for X in views], out=out)
 
 
+def test_labels_that_an_array_does_not_hold_are_not_written():
+    """NumPy would store -1 as 255, and 300 as 44."""
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    out = np.full(400, 7, np.uint8)
+    few = OMCAL(3, n_anchors=10, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"dtype uint8, which does not hold all .* -1 to 2; give"):
+        few.predict(X, out=out, outliers=-1)
+    np.testing.assert_array_equal(
+        few.predict(X, out=out, outliers=255) == 255, few.predict(X, outliers=-1) == -1
+    )
+    many = OMCAL(300, n_anchors=310, n_neighbors=2, random_state=0).fit(X)
+    out[:] = 7
+    X[0, 0] = np.nan  # filled after a first look
+    with pytest.raises(ValueError, match="does not hold all of the labels 0 to 299"):
+        many.predict(X, out=out)
+    assert (out == 7).all()
+
+
 # Scratch files
 
 

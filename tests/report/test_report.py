@@ -181,10 +181,13 @@ def test_a_noise_view_is_told_from_a_useful_one(found):
 def test_the_warnings_about_views_are_on_the_page(tmp_path):
     data = make_data()
     twins = {"first": data.views["view1"], "second": data.views["view1"].copy()}
-    model = OMCAL(4, n_anchors=20, random_state=0).fit(twins)
+    model = OMCAL(4, n_anchors=20, weighting="uniform", random_state=0)
+    with pytest.warns(UserWarning, match="are the same"):
+        model.fit(twins)
     text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
     doubts = text.split("What to doubt")[1].split("</ul>")[0]
     assert "<li>Views &#x27;first&#x27; and &#x27;second&#x27; are the same" in doubts
+    assert doubts.count("are the same") == 1  # both the model and the effects of the views say so
     assert "No single view decides the result." in text
 
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Seed, on_host
 from omcal.model.certainty import SHARPNESS, probabilities, typicality
-from omcal.places.base import OutputKind, Place, require_shape
+from omcal.places.base import OutputKind, Place, require_room
 from omcal.views.like import PresentLike, Slices, ViewsLike
 from omcal.views.missing import count_missing
 from omcal.views.view import MissingValuesError
@@ -79,12 +79,23 @@ class FittedModel(
         """Return the place of new samples, with missing cells filled if asked for."""
 
     def _apply(
-        self, X: ViewsLike, present: PresentLike | None, wanted: OutputKind, out: Any = None
+        self,
+        X: ViewsLike,
+        present: PresentLike | None,
+        wanted: OutputKind,
+        out: Any = None,
+        outliers: int = 0,
     ) -> Any:
         """Return labels or indicators of new samples; missing cells are filled if there are any."""
+
+        def place_of_new(fill: bool = False) -> Place:
+            place = self._place_of_new(X, present, fill)
+            if out is not None:
+                require_room(out, place.views.n, (0, self.n_clusters_ - 1, outliers))
+            return place
+
         try:
-            place = self._place_of_new(X, present)
-            require_shape(out, place.views.n)
+            place = place_of_new()
             if place.views.home != "cluster":  # there nothing is read before the result is wanted
                 return place.apply(self._rule, wanted, out)
         except MissingValuesError:
@@ -92,10 +103,10 @@ class FittedModel(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the first reading has said them
-                place = self._place_of_new(X, present, fill=True)
+                place = place_of_new(fill=True)
             return place.apply(self._rule, wanted, out)
         except MissingValuesError:  # infinity, as no cell is missing any more
-            count_missing(self._place_of_new(X, present).views)
+            count_missing(place_of_new().views)
             raise
 
     @property
@@ -140,7 +151,7 @@ class FittedModel(
             raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
         if 0 <= outliers < self.n_clusters_:
             raise ValueError(f"outliers={outliers} is the label of a cluster; give another, as -1.")
-        labels = self._apply(X, present, "labels", out)
+        labels = self._apply(X, present, "labels", out, outliers)
         strange = on_host(self.score_samples(X, present)) < limit
         found = on_host(labels) if out is None else labels
         found[np.flatnonzero(strange)] = outliers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from omcal.model.subset_fits import (
     view_products,
 )
 from omcal.model.tabular import html_table
-from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
+from omcal.model.view_effects import ignored_views, same_views
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
 from omcal.places.team import SOLO, Team
@@ -254,13 +253,8 @@ def _about_views(model: Any) -> Iterator[Diagnostic]:
             "compare with weighting='uniform', or leave that view out",
         )
         return
-    for name, weight in zip(names, weights, strict=True):
-        if 0 < weight * len(names) < IGNORED:
-            yield Diagnostic(
-                f"view {name!r} is ignored: its weight is {weight:.3f}",
-                f"try weighting={other_weighting(model._weighting)!r} if it should count; if not, "
-                "leave it out",
-            )
+    found = ignored_views(names, weights, uninformative, model._weighting)
+    yield from (Diagnostic(*seen) for seen in found)
 
 
 def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
@@ -301,7 +295,11 @@ def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
         )
     others = [v for v in active_views if v not in strange]
     yield from _about_contradictions(model, graphs, labels, others, shown.alone)
-    yield from _about_copies(model, graphs, labels, active_views)
+    asked = model._weighting  # given weights are arrays
+    if isinstance(asked, str) and asked != "distinct":
+        within = cosines_within(graphs, view_products(graphs), labels)
+        copies = same_views(model.view_names_, within, active_views, asked)
+        yield from (Diagnostic(*seen) for seen in copies)
 
 
 def _about_contradictions(
@@ -344,22 +342,6 @@ def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
     start = spectral_basis(MemoryRows(graphs, 1).gram()[0, 0], model.n_clusters_)
     problem = for_views(model._problem(len(model.view_names_)), [0])
     return refit(graphs, start, problem, view_products(graphs)).labels
-
-
-def _about_copies(
-    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
-) -> Iterator[Diagnostic]:
-    """Yield diagnostics of equal views, where the weighting does not account for them."""
-    asked = model._weighting  # given weights are arrays
-    if not isinstance(asked, str) or asked not in ("agreement", "adaptive", "uniform"):
-        return
-    names, within = model.view_names_, cosines_within(graphs, view_products(graphs), labels)
-    for u, v in combinations(views, 2):
-        if within[u, v] >= SAME_GRAPH:
-            yield Diagnostic(
-                f"views {names[u]!r} and {names[v]!r} are the same, and count twice",
-                "leave one of them out, or take weighting='distinct'",
-            )
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from omcal.machine.arrays import Floats, Mask
 from omcal.model.tabular import Tabular
 
@@ -160,21 +158,10 @@ def warnings_about(
             f"view {sufficient[0].name!r} alone gives the same result "
             f"(ARI {sufficient[0].alone:.2f}); the other views change next to nothing."
         )
-    for v in np.flatnonzero(~uninformative).tolist():
-        if views[v].weight * len(views) < IGNORED:
-            yield (
-                f"view {views[v].name!r} is ignored: its weight is {views[v].weight:.3f}. If it "
-                f'should count, try weighting="{other}"; if not, leave it out.'
-            )
-    shared = weighting == "distinct"
-    follows = "and share the weight of one view" if shared else "so what they say counts twice"
-    for u, v in combinations(range(len(views)), 2):
-        if cosines_within[u, v] >= SAME_GRAPH:
-            yield (
-                f"views {views[u].name!r} and {views[v].name!r} are the same (inside the clusters "
-                f"their graphs still agree to {cosines_within[u, v]:.2f}), {follows}; leave one of "
-                "them out."
-            )
+    names, weights = [view.name for view in views], [view.weight for view in views]
+    of_some = ignored_views(names, weights, uninformative, weighting)
+    of_pairs = same_views(names, cosines_within, range(len(views)), weighting)
+    yield from (f"{what}; {advice}." for what, advice in (*of_some, *of_pairs))
     best = max(views, key=lambda view: view.explained_alone)
     if best.explained_alone > found.explained + CLEARLY:
         yield (
@@ -182,6 +169,34 @@ def warnings_about(
             f"labels: they explain {found.explained:.1%} of the views' graphs, it alone "
             f'{best.explained_alone:.1%}; try weighting="{other}", or fewer views.'
         )
+
+
+def ignored_views(
+    names: Sequence[str], weights: Sequence[float] | Floats, uninformative: Mask, weighting: str
+) -> Iterator[tuple[str, str]]:
+    """Yield what is seen of each view that hardly has any weight, and what to try.
+
+    Another rule would give no weight to a view that is the same for all samples.
+    """
+    for name, weight, constant in zip(names, weights, uninformative, strict=True):
+        if weight * len(names) < IGNORED and not constant:
+            yield (
+                f"view {name!r} is ignored: its weight is {weight:.3f}",
+                f"try weighting={other_weighting(weighting)!r} if it should count; if not, leave "
+                "it out",
+            )
+
+
+def same_views(
+    names: Sequence[str], cosines_within: Floats, views: Sequence[int], weighting: str
+) -> Iterator[tuple[str, str]]:
+    """Yield what is seen of each two views whose graphs are the same, and what to try."""
+    distinct = weighting == "distinct"
+    follows = "share the weight of one view" if distinct else "count twice"
+    remedy = "leave one of them out" + ("" if distinct else ", or take weighting='distinct'")
+    for u, v in combinations(views, 2):
+        if cosines_within[u, v] >= SAME_GRAPH:
+            yield f"views {names[u]!r} and {names[v]!r} are the same, and {follows}", remedy
 
 
 def _dominant_view(found: ViewExplanation, first: ViewEffect, by_agreement: float | None) -> str:

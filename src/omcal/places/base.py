@@ -127,10 +127,15 @@ def sample_rows(n: int) -> Array:
     return np.linspace(0, n - 1, min(n, _SAMPLE_ROWS)).astype(int)
 
 
-def require_shape(out: Any, n: int) -> None:
-    """Raise where `out` cannot take the labels of n samples."""
-    if out is not None and tuple(out.shape) != (n,):
+def require_room(out: Any, n: int, labels: tuple[int, ...]) -> None:
+    """Raise where `out` cannot take n of these labels: NumPy would write others without a word."""
+    if tuple(out.shape) != (n,):
         raise ValueError(f"out has shape {tuple(out.shape)}; X has {n} samples.")
+    if isinstance(out.dtype, np.dtype) and any(np.array(labels).astype(out.dtype) != labels):
+        raise ValueError(
+            f"out has the dtype {out.dtype}, which does not hold all of the labels "
+            f"{min(labels)} to {max(labels)}; give an array of int32."
+        )
 
 
 def collect(blocks: Iterable[tuple[Array, Array]], wanted: OutputKind, n: int, out: Any) -> Array:

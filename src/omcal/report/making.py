@@ -128,7 +128,8 @@ def trust(f: Findings) -> list[str]:
 
 def doubts(f: Findings) -> Iterator[Diagnostic]:
     """Yield the reasons to doubt the result, with one thing to try for each."""
-    yield from ((doubt.what, doubt.advice) for doubt in f.model.doubts_)
+    told = f.model.doubts_
+    yield from ((doubt.what, doubt.advice) for doubt in told)
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] < STEADY:
         yield (
@@ -138,7 +139,8 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
         )
     tested = f.model.structure_
     if f.explanation is not None and (tested is None or tested.found):
-        yield from ((text, "") for text in f.explanation.warnings)
+        known = set(map(str, told))
+        yield from ((text, "") for text in f.explanation.warnings if text not in known)
         if names := decisive_views(f):
             which = "it" if len(names) == 1 else "any one of them"
             text = f"the result rests on {', '.join(names)}: without {which} the clusters change."
