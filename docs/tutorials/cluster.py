@@ -31,7 +31,9 @@ if importlib.util.find_spec("distributed") is None:
 import dask.array as da
 from distributed import Client, LocalCluster
 
-cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+cluster = LocalCluster(
+    n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+)
 client = Client(cluster)
 print(f"{len(client.scheduler_info()['workers'])} workers")
 

@@ -105,7 +105,8 @@ def test_samples_with_some_of_the_views_are_predicted(omcal, folder, words):
     found = json.loads(ended.out)
     assert "predicted without the view rna" in " ".join(found["notes"])
     rows = PROTEIN if words == ("protein.csv",) else PROTEIN[:30]
-    expected = package.load("m.omcal").predict({"rna": None, "protein": rows})
+    with pytest.warns(UserWarning, match="view 'protein' has no names of features, which it had"):
+        expected = package.load("m.omcal").predict({"rna": None, "protein": rows})
     assert_array_equal(
         [int(c) for _, c, *_ in labels_in((folder / "new.csv").read_text())], expected
     )

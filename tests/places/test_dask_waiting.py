@@ -62,7 +62,7 @@ def test_a_cluster_without_workers_is_not_waited_for_in_silence(monkeypatch, cap
     monkeypatch.setattr(cluster, "_MOST_SECONDS", 1)
     views = [da.from_array(view, chunks=(200, -1)) for view in MADE.views.values()]
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as empty,
         Client(empty) as client,
     ):
         model = OMCAL(3, random_state=0, client=client)

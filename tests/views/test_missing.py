@@ -114,7 +114,9 @@ def test_dask():
     from dask.distributed import Client, LocalCluster
 
     with (
-        LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster),
     ):
         X = [da.from_array(view, chunks=(60, -1)) for view in (HOLED, B)]
@@ -316,7 +318,7 @@ def test_what_is_missing_with_the_clusters_is_told_in_dask():
 
     X = _with_gaps(0, 0.7)
     with (
-        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
     ):
         (doubt,) = _told(da.from_array(X, chunks=(70, 6)))

@@ -69,7 +69,8 @@ def test_columns_of_files_are_compared_by_name(tmp_path, ending):
             one.predict(written(table.rename(columns={"age": "agee"})))
         with pytest.raises(ValueError, match=r"'extra' not in fit"):
             one.predict(written(table.assign(extra=0.5)))
-        assert_array_equal(one.predict({"X": table.to_numpy()}), expected)
+        with pytest.warns(UserWarning, match=r"'X' has no names .* taken to be in the same order"):
+            assert_array_equal(one.predict({"X": table.to_numpy()}), expected)
 
 
 def test_sparse_files_keep_absent_samples_on_their_way_to_fit():

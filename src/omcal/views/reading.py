@@ -244,6 +244,16 @@ def _as_fitted(estimator: Any, v: int, view: View) -> View:
         raise ValueError(
             f"view {view.name!r} has {view.width} features but the model was fitted on {width}."
         )
+    named = columns is not None and columns != tuple(map(str, range(width)))
+    absent = view.present is not None and not view.present.any()
+    # One table of a fit that had names is warned of as scikit-learn does.
+    if named and not (view.columns or absent or hasattr(estimator, "feature_names_in_")):
+        warnings.warn(
+            f"view {view.name!r} has no names of features, which it had in the fit: its columns "
+            "are taken to be in the same order",
+            UserWarning,
+            stacklevel=2,
+        )
     return view
 
 
