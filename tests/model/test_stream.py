@@ -165,7 +165,8 @@ def test_missing_cells_and_absent_samples():
     views = rows(0, 600, np.array)
     views["view1"][::7, 0] = np.nan
     views["view2"][::11] = np.nan
-    model = OMCAL(4, random_state=0).partial_fit({k: v[:300] for k, v in views.items()})
+    with pytest.warns(UserWarning, match="view 'view1' lacks 43 of its values .* filled"):
+        model = OMCAL(4, random_state=0).partial_fit({k: v[:300] for k, v in views.items()})
     model.partial_fit({k: v[300:] for k, v in views.items()})
     assert model._reservoir.views[1].present.mean() == pytest.approx(10 / 11, abs=0.01)
     assert np.isfinite(model._reservoir.views[0].array).all()

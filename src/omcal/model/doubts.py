@@ -100,7 +100,7 @@ def doubts(
     found = Diagnostics(
         [
             *about_structure(model.structure_),
-            *_about_missing(model, team),
+            *about_missing(model, team),
             *_about_views(model),
             *_about_sizes(model, sizes),
         ]
@@ -111,7 +111,7 @@ def doubts(
     return found
 
 
-def _about_missing(model: Any, team: Team) -> Iterator[Diagnostic]:
+def about_missing(model: Any, team: Team = SOLO) -> Iterator[Diagnostic]:
     """Yield diagnostics of missing cells, and of mostly empty features and samples."""
     for v, cells in enumerate(getattr(model, "_missing", ())):
         if not cells.n_cells:

@@ -19,6 +19,7 @@ from omcal.method.rows import Assignment
 from omcal.method.settings import default_n_anchors
 from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
+from omcal.model.doubts import Diagnostics, about_missing, warn
 from omcal.model.drift import Reference, compare_views
 from omcal.model.preparation import PlacedEstimator
 from omcal.model.progress import FitMonitor, all_or_nothing, tell
@@ -126,6 +127,9 @@ class UpdatedEstimator(PlacedEstimator):
                 labels = [self._add_batch(block) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
         self._graphs = None
+        if first:
+            self.doubts_ = Diagnostics(about_missing(self))
+            warn(self)
 
     def _add_batch(self, views: Views) -> Array:
         """Add a batch in memory; return its labels."""

@@ -254,7 +254,9 @@ def _numbers(column: Array, title: str, kind: str) -> Floats:
     empty = is_numeric(column) and bool(is_missing(column).all())
     if not empty and (date != (kind == "date") or not (date or is_numeric(column))):
         now = "dates" if date else "numbers" if is_numeric(column) else "texts"
-        raise ValueError(f"column {title!r} held {kind}s in fit, and now {now}.")
+        raise ValueError(
+            f"column {title!r} held {kind}s in fit, and now {now}; convert it to {kind}s."
+        )
     return as_floats(column)
 
 
