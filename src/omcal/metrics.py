@@ -295,15 +295,20 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     before, after = (np.asarray(labels) for labels in (old, new))
     for name, labels in (("old", before), ("new", after)):
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be a 1-D array of whole numbers.")
+            raise ValueError(
+                f"{name} has shape {labels.shape} and type {labels.dtype}, and must be a 1-D array "
+                f"of whole numbers; numpy.unique({name}, return_inverse=True)[1] numbers others."
+            )
     if len(before) != len(after):
         raise ValueError(
             f"old has {len(before)} labels and new has {len(after)}; give one per sample in both."
         )
     values, codes = np.unique(after[after >= 0], return_inverse=True)
-    earlier = before[after >= 0]
-    n_old = int(earlier.max(initial=-1)) + 1
-    numbers, _ = matched_clusters(overlaps(earlier.astype(np.int64), codes, len(values), n_old))
+    earlier = before[after >= 0].astype(np.int64)
+    known = np.unique(earlier[earlier >= 0])
+    places = np.where(earlier >= 0, np.searchsorted(known, earlier), -1)
+    found, _ = matched_clusters(overlaps(places, codes, len(values), len(known)))
+    numbers = np.append(known, -1)[found]
     free = np.flatnonzero(numbers < 0)
     sizes = np.bincount(codes, minlength=len(values))
     highest = int(before.max(initial=-1))

@@ -11,6 +11,7 @@ from omcal.machine.arrays import Array, Floats, on_host
 from omcal.metrics import matched_clusters, overlaps
 
 UNKNOWN = -1  # label of a sample that the earlier clustering does not have
+_MOST_NUMBERS = 100_000  # of clusters: tables have a row for each
 
 
 class Match(NamedTuple):
@@ -53,10 +54,11 @@ def old_labels(like: Any, X: Any, present: Any, n: int) -> Array:
             f"like has shape {labels.shape}; give a fitted model, or one label for each of the {n} "
             f"samples ({UNKNOWN} where there is none)."
         )
-    if labels.dtype.kind not in "iub" or labels.min(initial=0) < UNKNOWN:
+    whole = labels.dtype.kind in "iub"
+    if not whole or labels.min(initial=0) < UNKNOWN or labels.max(initial=0) >= _MOST_NUMBERS:
         raise ValueError(
-            f"like must be whole numbers from 0 on, or {UNKNOWN} for samples without a label; "
-            "omcal.metrics.match_labels takes any labels."
+            f"like must be whole numbers from 0 to {_MOST_NUMBERS - 1}, or {UNKNOWN} for samples "
+            "without a label; numpy.unique(like, return_inverse=True)[1] numbers other labels."
         )
     return labels.astype(np.int64)
 
