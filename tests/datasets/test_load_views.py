@@ -8,6 +8,7 @@ import pytest
 from dataset_files import same_views, write_idx
 from scipy import sparse
 
+from omcal import OMCAL
 from omcal.datasets import DataError, MultiViewData, load_views, save_views
 
 
@@ -110,6 +111,20 @@ def test_fractions_are_no_labels(tmp_path):
     assert load_views(path, labels="y").labels.tolist() == [0.5, 1]
     np.savez(tmp_path / "data.npz", a=np.eye(3), target=[0.1, 0.2, 0.3])
     assert load_views(tmp_path / "data.npz").labels is None
+
+
+def test_coordinates_are_features(tmp_path):
+    """y beside x is no label where it cannot be one, or where there is z."""
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n1,0.5\n3,4\n")
+    assert load_views(path).widths == (2,) and load_views(path).labels is None
+    path.write_text("X,Y,Z\n1,0,2\n3,4,1\n")
+    assert load_views(path).views["X"].tolist() == [[1, 0, 2], [3, 4, 1]]
+    assert load_views(path, labels="Y").labels.tolist() == [0, 4]
+    path.write_text("x,y\n1,0\n3,4\n")
+    assert load_views(path).labels.tolist() == [0, 4]
+    path.write_text("x,y,z\n1,no,2\n3,yes,1\n")
+    assert load_views(path).labels.tolist() == ["no", "yes"]
 
 
 def test_csv_where_some_columns_have_no_prefix(tmp_path):
@@ -353,3 +368,11 @@ def test_sparse_groups_of_zarr_say_their_shape_in_an_attribute(tmp_path, layout)
     group.attrs.update({"shape": [5, 5], "encoding-type": f"{layout}_matrix"})
     (view,) = load_views(tmp_path / "data.zarr").views.values()
     assert sparse.issparse(view) and np.array_equal(view.toarray(), matrix.toarray())
+
+
+def test_a_saved_model_is_no_data(tmp_path):
+    OMCAL(2, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 3))).save(
+        tmp_path / "model.omcal"
+    )
+    with pytest.raises(DataError, match=r"it is a saved model; omcal predict and omcal update"):
+        load_views(tmp_path / "model.omcal")

@@ -152,3 +152,15 @@ def test_unknown_levels_are_said_once():
     with pytest.warns(UserWarning, match=r"'Lima'.*count as missing") as said:
         model.predict(table.replace({"city": {"Rome": "Lima"}}))
     assert len(said) == 1
+
+
+def test_views_are_compared_by_name_before_their_columns(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(COLUMNS)
+    numbers = RNG.normal(size=(N, 3)) + GROUP[:, None]
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    files = omcal.datasets.load_views([tmp_path / "c.csv"]).views
+    fitted = model().fit({"a": numbers, "b": frame})
+    for new in ({"a": numbers, "c": frame}, files):
+        with pytest.raises(ValueError, match=r"the model was fitted on \['a', 'b'\]; use the same"):
+            fitted.predict(new)

@@ -142,7 +142,11 @@ def group_columns(
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
     vectors = {name: value for name, value in columns.items() if name not in lists}
     chosen = choose_ids(vectors, ids, contents.ids)
-    features = {n: v for n, v in vectors.items() if n != labels and not is_label_name(n)}
+    features = {
+        name: values
+        for name, values in vectors.items()
+        if name != labels and (not is_label_name(name) or is_coordinate(name, vectors))
+    }
     # Called like ids, whatever they hold, or numbers of the rows.
     named_ids = {
         name
@@ -244,6 +248,14 @@ def _left_out(
     shown = listed([name or NAMELESS for name in unused + spare])
     remedy = " (--id none, id=False: take ids as features)" if numbers & set(unused) else ""
     return (f"columns that are neither features nor labels: {shown}{remedy}",)
+
+
+def is_coordinate(name: str, columns: Mapping[str, Array]) -> bool:
+    """Whether a column is y beside x, which else holds labels: there is z, or it has fractions."""
+    others = {other.lower() for other in columns}
+    if name.lower() != "y" or "x" not in others or not is_numeric(columns[name]):
+        return False
+    return "z" in others or not could_be_labels(columns[name])
 
 
 def could_be_labels(values: Array) -> bool:

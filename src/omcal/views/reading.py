@@ -11,7 +11,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, Split, adapt, is_matrix
-from omcal.views.columns import refuse_columns, require_equal_lengths, split_columns
+from omcal.views.columns import by_name, refuse_columns, require_equal_lengths, split_columns
 from omcal.views.missing import fill_missing
 from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
@@ -56,6 +56,9 @@ def read_views(
         filled. Without it, `home="any"` leaves NaN in the views.
     """
     rule = getattr(estimator, "views", None)
+    # Before a view is asked for the columns of another one; sparse.dok_array is a mapping, too.
+    if not reset and isinstance(X, Mapping) and not hasattr(X, "nnz"):
+        _require_names(estimator.view_names_, list(by_name(X, "X")))
     X, encoding = encode_tables(X, rule, None if reset else getattr(estimator, "_encoding", {}))
     if reset:
         estimator._encoding = encoding
@@ -191,16 +194,11 @@ def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
     Views match by name if they have names, else by position.
     """
     fitted = list(estimator.view_names_)
-    if len(given.views) != len(fitted):
+    names = list(given.views) if given.by_name else fitted
+    if len(given.views) != len(names):
         raise ValueError(
             f"X has {len(given.views)} views but the model was fitted on {len(fitted)}: {fitted}."
         )
-    if given.by_name and set(given.views) != set(fitted):
-        raise ValueError(
-            f"X has views {list(given.views)} but the model was fitted on {fitted}; "
-            "use the same names."
-        )
-    names = list(given.views) if given.by_name else fitted
     widths = dict(zip(fitted, estimator.n_features_per_view_, strict=True))
     n = next((view.array.shape[0] for view in given.views.values() if view is not None), None)
     if n is None:
@@ -209,6 +207,13 @@ def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
         View(name, np.full((n, widths[name]), np.nan)) if view is None else replace(view, name=name)
         for name, view in zip(names, given.views.values(), strict=True)
     ]
+
+
+def _require_names(fitted: Sequence[str], names: Sequence[str]) -> None:
+    if set(names) != set(fitted):
+        raise ValueError(
+            f"X has views {names} but the model was fitted on {fitted}; use the same names."
+        )
 
 
 def _require_complete(views: Views) -> None:

@@ -69,6 +69,8 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
     if not members:
         raise DataError("the archive is empty.")
     strange = [member.filename for member in members if not member.filename.endswith(".npy")]
+    if "model.json" in strange:
+        raise DataError("it is a saved model; omcal predict and omcal update take one, and data.")
     if strange:
         raise DataError(
             f"the archive holds {strange[0]!r}, which is no NumPy array; unpack it and open its "
