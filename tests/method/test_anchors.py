@@ -644,3 +644,24 @@ def test_the_mean_is_taken_off_rows_by_blocks(monkeypatch, form, offset):
         np.testing.assert_allclose(moved, X - X.mean(axis=0), atol=1e-12)
         squares = module.require_squares(form(X), Views([View("a", form(X))]))
         np.testing.assert_allclose(squares, np.square(X).sum(axis=1))
+
+
+def test_rows_that_differ_by_little_are_distinct():
+    X = np.array([[1e-30, 0.0], [2e-30, 0.0], [0.0, 0.0], [-0.0, 0.0]])
+    assert_array_equal(module.distinct_rows(X, 3, None), [0, 1, 2])
+    assert_array_equal(module.distinct_rows(sparse.csr_array(X), 3, None), [0, 1, 2])
+
+
+def test_few_distinct_rows_are_the_anchors_in_their_order_unless_samples_are_absent():
+    distinct = np.array([[5.0, 5.0], [9.0, 9.0], [1.0, 2.0]])
+    X, other = np.tile(distinct, (8, 1)), np.arange(24.0)[:, None]
+    (found,) = choose([X], 5)
+    assert_array_equal(found, np.resize(distinct, (5, 2)))
+    present = np.arange(24) % 2 == 0
+
+    def view(name, rows):
+        return View(name, rows, present=present if rows is X else None)
+
+    X[~present] = np.nan
+    of_some, _ = choose([X, 0 * other], 5, view=view)
+    assert distinct.min() <= of_some.min() and (of_some > 0).all()  # absent rows are no points

@@ -120,6 +120,7 @@ def test_joined_runs_decide_by_their_clusters(views, monkeypatch):
     runs = [rule_of(seed) for seed in range(3)]
     joined = ConsensusPredictor(runs, consensus(3 * C, (1.0,), seed=3))
     assert joined.n_clusters == C
+    assert [run.n_undecided for run in joined.assignments(views)] == [0, 0, 0]
     A = np.zeros((N, 3, C))
     for b, run in enumerate(runs):
         F = run.indicator(views)

@@ -298,3 +298,15 @@ def test_distances_that_are_asked_for_again_and_again_are_kept():
     again = [points.distances_to([j, j]) for j in range(9)]  # now from the table of all pairs
     assert_array_equal(np.concatenate(first), [pair[0] for pair in again])
     assert_array_equal(points.distances_to([3, 7]), other.distances_to([3, 7]))
+
+
+def test_sparse_points_have_no_loops():
+    rng = np.random.default_rng(0)
+    X, centres = rng.normal(size=(300, 8)) * (rng.random((300, 8)) < 0.5), rng.normal(size=(9, 8))
+    loops = Vectors(sparse.csr_array(X), compiled=True)
+    labels, distances = loops.nearest(centres)
+    expected = Vectors(X).nearest(centres)
+    assert_array_equal(labels, expected[0])
+    assert_allclose(distances, expected[1], atol=1e-12)
+    assert_allclose(loops.means(labels, centres), Vectors(X).means(labels, centres))
+    assert_array_equal(loops.search(9)(centres), labels)

@@ -479,6 +479,7 @@ def test_filled_cells_do_not_count_as_terms_of_a_document():
     counts = np.array([[1.0, 2.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     kind, presence = Kind("tfidf", "few values"), np.array([0.5, 0.25])
     view = View("x", counts, known=KnownValues(kind, True, presence))
+    assert not ScalingPlan.of(view, "tfidf", counts).centred
     plan = ScalingPlan.of(view, "auto", counts)
     scaling = plan.finish(plan.scan(counts))
     assert_allclose(scaling.mean, presence)

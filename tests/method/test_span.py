@@ -275,6 +275,9 @@ def test_main_directions_of_sparse_rows_do_not_depend_on_empty_columns():
     assert_array_equal(stored_columns(rows.tocsc()), stored_columns(rows))
     _, E = _main_directions(rows, Views([View("a", rows)]), 6, np.random.RandomState(0))
     assert not E[1::3].any()
+    large = 1e100 * rows
+    _, same = _main_directions(large, Views([View("a", large)]), 6, np.random.RandomState(0))
+    assert_allclose(same @ same.T, E @ E.T, atol=1e-12)
     single = rows.astype(np.float32)
     _, narrow = _main_directions(single, Views([View("a", single)]), 6, np.random.RandomState(0))
     assert narrow.dtype == np.float32
@@ -416,6 +419,16 @@ def test_wide_texts_have_means_of_clusters_by_their_frequent_features(monkeypatc
         assert np.bincount(y[own[labels == j]]).max() > 0.8 * np.count_nonzero(labels == j)
 
 
+@pytest.mark.parametrize(("kind", "widest"), [("standard", 219), ("tfidf", 220)])
+def test_other_rows_and_narrower_texts_have_anchors_in_a_span(monkeypatch, kind, widest):
+    X, _ = drawn_counts(1)
+    views, scalings = Views([View("a", X)]), [Scaling.fit(View("a", X), kind)]
+    monkeypatch.setattr(span_module, "_WIDEST_OF_ONE_RUN", widest)
+    monkeypatch.setattr(span_module, "_means_of_texts", None)
+    ((anchors, _),) = anchors_in_span(views, scalings, 12, [np.random.RandomState(0)])
+    assert np.isfinite(anchors[0]).all()
+
+
 def test_an_empty_cluster_of_wide_texts_keeps_its_centre(monkeypatch):
     X, _ = drawn_counts(2)
     views, centres = Views([View("a", X)]), np.full((3, 0), 0.0)
@@ -505,6 +518,11 @@ def test_anchors_are_of_the_shared_rows():
             own = own[looked_at_in_order(len(own), 4, state)]
             alone = Sample(gaps, [Scaling()] * 2, own, sampled=True)
             assert_array_equal(one.anchors[0], alone.anchors(4, False, state)[0])
+    few = Views([view.part(view.array[:600], slice(0, 600)) for view in gaps])
+    (one,) = learn(few, None, n_runs=1)  # takes them as they are
+    alone, state = Sample(few, [Scaling()] * 2, None, sampled=False), np.random.RandomState(0)
+    assert few.present is not None and not few.present.all()
+    assert_array_equal(one.anchors[0], alone.anchors(4, False, state)[0])
 
 
 def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):

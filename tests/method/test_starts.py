@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from omcal import OCAL, OMCAL
 from omcal.datasets import make_multiview
-from omcal.method.starts import check_init, spectral_basis, starts
+from omcal.method.starts import check_init, spectral_bases, spectral_basis, starts
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,3 +95,19 @@ def test_a_spectral_start_ends_no_higher_than_random_ones():
     random = OMCAL(8, init="random", n_init=5, **how).fit(X)
     assert spectral.objective_[-1] <= random.objective_[-1] * (1 + 1e-4)
     assert spectral.n_iter_ < random.n_iter_
+
+
+def test_eigenvectors_that_a_place_gives_are_taken():
+    rng = np.random.default_rng(0)
+    AtA = np.array([A.T @ A for A in rng.normal(size=(3, 20, 8))])
+    asked = []
+
+    def leading(given, number):
+        asked.append((given, number))
+        return np.linalg.eigh(given[::-1])[1][:, :, -number:]  # of the matrices in another order
+
+    found = spectral_bases(AtA, 3, leading)
+    ((given, number),) = asked
+    assert given is AtA and number == 3
+    for basis, expected in zip(found, spectral_bases(AtA[::-1], 3), strict=True):
+        np.testing.assert_allclose(basis, expected)
