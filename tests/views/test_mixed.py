@@ -71,6 +71,10 @@ def test_new_rows_are_told_not_guessed(tmp_path):
     fitted.save(tmp_path / "model.omcal")
     for one in (fitted, omcal.load(tmp_path / "model.omcal")):
         assert_array_equal(one.predict(frame[list(frame)[::-1]]), fitted.labels_)
+        numbers = frame.assign(smoker=frame["smoker"].astype(int))
+        assert_array_equal(one.predict(numbers), fitted.labels_)
+        with pytest.warns(UserWarning, match=r"'smoker' has 240 cells .* \('2'\)"):
+            one.predict(frame.assign(smoker=2))
         other = frame.assign(city=np.where(np.arange(N) < 5, "Paris", frame["city"]))
         with pytest.warns(UserWarning, match=r"'city' has 5 cells .* not in fit \('Paris'\)"):
             found = one.predict(other)

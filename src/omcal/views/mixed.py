@@ -224,9 +224,11 @@ def _one_hot(table: Columns, categories: list[tuple[str, list[str]]], array: Flo
     start = 0
     for title, levels in categories:
         place = {level: j for j, level in enumerate(levels)}
+        if levels == ["False", "True"]:
+            place |= {"0": 0, "1": 1}  # as databases give them
         texts = _texts(table.values[title]).tolist()
         codes = np.array([place.get(text, -1) for text in texts], dtype=np.intp)
-        unknown = sorted(set(texts) - {"", *levels})
+        unknown = sorted(set(texts) - {"", *place})
         if unknown:
             count = sum(text in set(unknown) for text in texts)
             warnings.warn(
