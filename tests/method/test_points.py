@@ -304,9 +304,19 @@ def test_sparse_points_have_no_loops():
     rng = np.random.default_rng(0)
     X, centres = rng.normal(size=(300, 8)) * (rng.random((300, 8)) < 0.5), rng.normal(size=(9, 8))
     loops = Vectors(sparse.csr_array(X), compiled=True)
+    assert not loops._compiled and Vectors(X, compiled=True)._compiled
     labels, distances = loops.nearest(centres)
     expected = Vectors(X).nearest(centres)
     assert_array_equal(labels, expected[0])
     assert_allclose(distances, expected[1], atol=1e-12)
     assert_allclose(loops.means(labels, centres), Vectors(X).means(labels, centres))
     assert_array_equal(loops.search(9)(centres), labels)
+
+
+def test_all_distances_are_kept_once_most_rows_were_asked_for():
+    points = InnerProducts(np.random.default_rng(0).normal(size=(30, 4)))
+    few = points.distances_to(np.arange(20))
+    assert "_distances" not in vars(points)
+    again = points.distances_to(np.arange(20))
+    assert "_distances" in vars(points)
+    assert_allclose(again, few)
