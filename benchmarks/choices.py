@@ -18,7 +18,9 @@ from typing import Any
 import labelled_sets as sets
 import numpy as np
 
+import omcal.method.new_samples
 from omcal import OMCAL, Consensus
+from omcal.method.anchors import SAMPLE_PER_ANCHOR as ROWS_PER_ANCHOR
 from omcal.method.settings import default_n_anchors
 
 Changes = Callable[[int, int], dict[str, Any]]  # of n and c
@@ -57,6 +59,9 @@ CHOICES: dict[str, Changes] = {
     "start: random": lambda n, c: {"init": "random"},
     "anchors: kmeans-full": lambda n, c: {"anchors": "kmeans-full"},
     "anchors: random": lambda n, c: {"anchors": "random"},
+    "rows per anchor: 128": lambda n, c: {"rows": 128},
+    "rows per anchor: 64": lambda n, c: {"rows": 64},
+    "rows per anchor: 32": lambda n, c: {"rows": 32},
     "the first version's": lambda n, c: {
         "n_anchors": min(c + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150)), n),
         **{"scale": "feature", "weighting": "adaptive", "accelerate": False, "tol": 1e-6},
@@ -71,7 +76,9 @@ def work(name: str, choice: str, seed: int, folder: str) -> sets.Record:
     changes = CHOICES[choice](
         len(sets.load(folder, name)[1]), len(np.unique(sets.load(folder, name)[1]))
     )
-    runs = changes.pop("runs", 1)
+    runs, rows = changes.pop("runs", 1), changes.pop("rows", ROWS_PER_ANCHOR)
+    for module in (omcal.method.anchors, omcal.method.span, omcal.method.new_samples):
+        module.SAMPLE_PER_ANCHOR = rows  # no parameter
 
     def make(c: int, seed: int) -> Any:
         if runs > 1:

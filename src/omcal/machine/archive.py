@@ -23,7 +23,7 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.machine.files import replacing
 
-_HEADER = "model.json"
+HEADER = "model.json"
 _CHECKSUM = "sha256"
 _MAX_HEADER = 64 * 2**20
 _MAX_DIRECTORY = 2**20
@@ -44,7 +44,7 @@ def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Ar
     with replacing(path, size=size) as temporary:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             content = json.dumps(header, indent=1).encode()
-            archive.writestr(zipfile.ZipInfo(_HEADER, _DATE), content)
+            archive.writestr(zipfile.ZipInfo(HEADER, _DATE), content)
             for name, array in arrays.items():
                 member = zipfile.ZipInfo(f"{name}.npy", _DATE)
                 member.file_size = array.nbytes + 512  # from which zipfile chooses the layout
@@ -128,7 +128,7 @@ class Archive:
             raise ArchiveError("its checksum does not fit; the file is damaged: get it again.")
 
     def _read_header(self) -> dict[str, Any]:
-        member = self._left.pop(_HEADER, None)
+        member = self._left.pop(HEADER, None)
         if member is not None and member.file_size > _MAX_HEADER:
             raise ArchiveError(f"its header has {member.file_size} bytes; damaged or hostile.")
         header = None if member is None else json.loads(self._archive.read(member))

@@ -194,11 +194,11 @@ def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
     Views match by name if they have names, else by position.
     """
     fitted = list(estimator.view_names_)
-    names = list(given.views) if given.by_name else fitted
-    if len(given.views) != len(names):
+    if len(given.views) != len(fitted):
         raise ValueError(
             f"X has {len(given.views)} views but the model was fitted on {len(fitted)}: {fitted}."
         )
+    names = list(given.views) if given.by_name else fitted
     widths = dict(zip(fitted, estimator.n_features_per_view_, strict=True))
     n = next((view.array.shape[0] for view in given.views.values() if view is not None), None)
     if n is None:

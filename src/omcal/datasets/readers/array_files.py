@@ -13,6 +13,7 @@ import numpy as np
 
 from omcal.datasets._data import Contents, check_declared
 from omcal.datasets.readers._trees import gather, join_splits
+from omcal.machine.archive import HEADER
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 
@@ -69,7 +70,7 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
     if not members:
         raise DataError("the archive is empty.")
     strange = [member.filename for member in members if not member.filename.endswith(".npy")]
-    if "model.json" in strange:
+    if HEADER in strange:
         raise DataError("it is a saved model; omcal predict and omcal update take one, and data.")
     if strange:
         raise DataError(
