@@ -64,6 +64,8 @@ def dense(*names, **rest):
 @example(dense("allow_pickle", "file"))
 @example(dense("a_train", "a_test"))
 @example(dense("a", "b"))
+@example(dense("obs", "var"))
+@example(dense("obs/x", "mod"))
 @example(dense("c\\d", "c/d"))
 @example(dense("a", "b", ids=np.array(["\u00a0a", "a\r", " a", "a"])))
 @example(dense("y", labels=np.array(["1", "01", "001", "1"])))

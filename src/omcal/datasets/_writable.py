@@ -19,7 +19,7 @@ from omcal.datasets._columns import (
 )
 from omcal.datasets._data import MultiViewData
 from omcal.datasets.readers._numbers import is_number
-from omcal.datasets.readers._trees import SPARSE_PARTS
+from omcal.datasets.readers._trees import SPARSE_PARTS, is_single_cell
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError, numbers_rows
 
@@ -57,6 +57,11 @@ def require_free_names(data: MultiViewData) -> None:
 
 def require_held(data: MultiViewData, path: Path, form: Form) -> None:
     """Refuse views that a format cannot give back: sparse ones, absent samples, odd names."""
+    if form.names == "nested" and is_single_cell(name.split("/")[0] for name in data.views):
+        raise DataError(
+            f"with views called {list(data.views)}, {path} would be read as single cells; rename "
+            "view 'obs', or use another format such as .npz."
+        )
     for name, view in data.views.items():
         if sparse.issparse(view) and not form.sparse:
             raise DataError(

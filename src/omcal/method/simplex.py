@@ -48,7 +48,6 @@ def minimize_on_simplex(M: Array, m: Array, start: Array | None = None) -> Float
     M : array of shape (V, V)
         Symmetric positive semi-definite; may be singular.
     m : array of shape (V,)
-        In range(M) + span(1), as in every least-squares mixture of V points.
     start : array of shape (V,), optional
         The solution of a similar problem: where it has the same zeros, one step leads from it to
         the solution. By default the best vertex.
@@ -87,8 +86,6 @@ def minimize_on_simplex(M: Array, m: Array, start: Array | None = None) -> Float
     for _ in range(50 * V):
         gradient = 2 * (N @ a) - q
         above = gradient - a @ gradient
-        if np.abs(above[support]).max() > 1e-8:
-            raise ValueError("m must lie in range(M) + span(1) for this method; it does not.")
         above[support] = 0.0
         entering = int(above.argmin())
         if above[entering] >= -_TOLERANCE:
@@ -104,11 +101,11 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
     Changes `a` and `support` in place. Terminates because each round drops a vertex.
     """
     while len(support) > 1:
-        y = _affine_minimum(N.take(support, 0).take(support, 1), q.take(support))
+        here = a[support]
+        y = _affine_minimum(N.take(support, 0).take(support, 1), q.take(support), here)
         if y.min() > 0:
             a[support] = y / y.sum()
             return
-        here = a[support]
         blocked = y <= 0
         step = np.min(here[blocked] / (here[blocked] - y[blocked]))
         here = here + step * (y - here)
@@ -120,8 +117,12 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
     a[support] = 1.0
 
 
-def _affine_minimum(N: Array, q: Array) -> Array:
-    """Return the minimiser of y'Ny - q'y subject to sum y = 1 only."""
+def _affine_minimum(N: Array, q: Array, here: Array) -> Array:
+    """Return the minimiser of y'Ny - q'y subject to sum y = 1 only.
+
+    Where rounding in the data leaves no minimum, the objective falls along a line without end: then
+    a point so far along it from `here` that an entry is negative.
+    """
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
     bordered[:size, :size] = N
@@ -132,6 +133,10 @@ def _affine_minimum(N: Array, q: Array) -> Array:
     right[:size] *= 0.5
     # For so few unknowns the checks of numpy.linalg take longer than the solution.
     *_, y, singular = dgesv(bordered, right)
-    if singular:
-        y = np.linalg.lstsq(bordered, right, rcond=None)[0]
+    if singular or (2 * (N @ here) - q) @ (y[:size] - here) > _TOLERANCE:  # it must not rise
+        y = np.linalg.lstsq(bordered, right, rcond=_TOLERANCE)[0]
+        falling = (right - bordered @ y)[:size]  # N times it is 0, and so is its sum
+        steepest = np.abs(falling).max()
+        if steepest > _TOLERANCE:
+            return np.asarray(here + falling * (2 * size / steepest))
     return np.asarray(y[:size])

@@ -5,7 +5,7 @@ Each modality is a view: its principal components where the file has them, else 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -205,10 +205,10 @@ def is_computed(name: str) -> bool:
     return name == "X" or name.startswith("X_")
 
 
-def is_single_cell(root: Node) -> bool:
-    """Whether a file is that of an AnnData or MuData object."""
-    names = set(root.children())
-    return {"obs", "mod"} <= names or {"obs", "var"} <= names
+def is_single_cell(names: Iterable[str]) -> bool:
+    """Whether the objects of a file have the names of those of an AnnData or MuData object."""
+    found = set(names)
+    return {"obs", "mod"} <= found or {"obs", "var"} <= found
 
 
 def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:

@@ -57,7 +57,7 @@ def read_hdf5(path: Path) -> Contents:
     """Read every variable of an HDF5 file in the layout of the program that wrote it."""
     with h5py().File(path, "r") as file:
         root = Hdf5Node(file)
-        if is_single_cell(root):
+        if is_single_cell(root.children()):
             return read_single_cell(root, partial(_reopened, path), "HDF5")
         items = root.children()
         if any(item.attribute("MATLAB_class") is not None for item in items.values()):

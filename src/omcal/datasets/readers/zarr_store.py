@@ -43,7 +43,7 @@ def read_zarr(path: Path) -> Contents:
     require("zarr", "zarr folders")
     stored_bytes(path)  # refuses links, which may lead anywhere or in a circle
     root = ZarrNode(path)
-    if is_single_cell(root):
+    if is_single_cell(root.children()):
         return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
     return gather("zarr", read_tree(root) if root.shape is None else {"X": root.read()})
 
