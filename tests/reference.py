@@ -59,8 +59,8 @@ class Result:
     G: np.ndarray
     history: list = field(default_factory=list)
     conditioning: float = 1.0
-    """Smallest over largest singular value of any ZᵀF: near 0 the polar factor G, Eq. 20, is not
-    unique and rounding chooses it."""
+    """Smallest over largest singular value of any ZᵀF, or norm of F over that of Z: near 0 the polar
+    factor G, Eq. 20, is not unique, or F is nothing but rounding, which then chooses G."""
 
     @property
     def unclipped(self):
@@ -78,7 +78,9 @@ def algorithm1(S, G, beta, gamma, n_iter, weighting="adaptive", alpha=None):
         F = np.maximum(Z @ G, 0)  # Eq. 13
         U, size, Vt = np.linalg.svd(Z.T @ F, full_matrices=False)  # Eq. 20
         G = U @ Vt
-        result.conditioning = min(result.conditioning, size[-1] / size[0] if size[0] else 0)
+        unique = size[-1] / size[0] if size[0] else 0.0
+        there = np.linalg.norm(F) / np.linalg.norm(Z) if Z.any() else 0.0
+        result.conditioning = min(result.conditioning, unique, there)
         M = (np.tensordot(alpha, S, axes=1) + gamma * F @ G.T) / (1 + gamma)  # Eq. 23
         P, sigma, Qt = np.linalg.svd(M, full_matrices=False)
         Z = P @ np.diag(np.maximum(sigma - beta / (2 * (1 + gamma)), 0)) @ Qt

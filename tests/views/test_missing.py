@@ -212,10 +212,12 @@ def test_fills_keep_known_cells_and_do_not_depend_on_storage(n, width, share, ki
     X[:, 0] = 1  # a constant feature, so that no row is empty
     mean = np.nanmean(np.vstack([X, np.zeros(width)]), axis=0)
     whole, thin = (Fill.learn([Y], mean, True) for Y in (X, sparse.csr_array(X)))
+    # The least variances that count are sqrt(eps) of all, of which rounding changes thousandths.
     assert_allclose(
-        whole.directions @ whole.directions.T, thin.directions @ thin.directions.T, atol=1e-6
+        whole.directions @ whole.directions.T, thin.directions @ thin.directions.T, atol=1e-4
     )
     full = whole.apply(X)
+    assert_allclose(thin.apply(X), full, rtol=1e-5, atol=1e-6)
     assert full.dtype == kind and np.isfinite(full).all() and (full >= 0).all()
     assert_array_equal(full[~np.isnan(X)], X[~np.isnan(X)])
     assert_allclose(whole.apply(sparse.csr_array(X)).toarray(), full, rtol=1e-4, atol=1e-5)
