@@ -59,8 +59,8 @@ class Result:
     G: np.ndarray
     history: list = field(default_factory=list)
     conditioning: float = 1.0
-    """Smallest over largest singular value of any ZᵀF, or norm of F over that of Z: near 0 the polar
-    factor G, Eq. 20, is not unique, or F is nothing but rounding, which then chooses G."""
+    """Smallest over largest singular value of any ZᵀF, or norm of F over that of Z: near 0 rounding
+    chooses the polar factor G, Eq. 20, or all of F."""
 
     @property
     def unclipped(self):

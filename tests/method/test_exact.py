@@ -94,7 +94,6 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
         nudges = [1e-13 * np.cos(turn + np.arange(x.size)).reshape(x.shape) for x in (S, G)]
         nudged = reference.algorithm1(S + nudges[0], G + nudges[1], beta, gamma, 8, weighting)
         assume(np.abs(nudged.F - expected.F).max() < 1e-10)
-        assume(np.abs(nudged.alpha - expected.alpha).max() < 1e-10)  # graphs that are the same
     solution, F, assignment = run(make_rows, S, G, k, beta, gamma, weighting)
     if solution.n_iter < 8:  # the loop ends where the objective no longer changes at all
         expected = reference.algorithm1(S, G, beta, gamma, solution.n_iter, weighting)
@@ -103,7 +102,11 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
     rounding = 1e-14 * (1 + gamma) * np.square(S).sum()
     np.testing.assert_allclose(solution.history, expected.history, rtol=1e-9, atol=rounding)
     np.testing.assert_allclose(F, expected.F, atol=1e-8)
-    np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-8)
+    # Of graphs that are linearly dependent only the mixture is unique, not the weights.
+    mixtures = [np.tensordot(alpha, S, axes=1) for alpha in (solution.alpha, expected.alpha)]
+    np.testing.assert_allclose(*mixtures, atol=1e-8)
+    if np.linalg.cond(S.reshape(len(S), -1)) < 1e4:
+        np.testing.assert_allclose(solution.alpha, expected.alpha, atol=1e-8)
     # Of a row that is zero to rounding in float32 A G decides.
     limit = 2 * zero_tolerance(np.abs(solution.consensus.f_step()[0]).max())
     clear = clear_rows(expected.unclipped, 1e-7) & (np.abs(expected.unclipped).max(axis=1) > limit)

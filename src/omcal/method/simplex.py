@@ -5,11 +5,14 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-from scipy.linalg.lapack import dgesv
+from scipy.linalg import helmert
+from scipy.linalg.lapack import dgecon, dgesv
 
 from omcal.machine.arrays import Array, Floats
 
 _TOLERANCE = 1e-12
+_ROUNDING = 1e-15
+_WELL_CONDITIONED = 1e-10  # one over the norm of an inverse
 
 
 def project_simplex(v: Array) -> Array:
@@ -120,8 +123,8 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
 def _affine_minimum(N: Array, q: Array, here: Array) -> Array:
     """Return the minimiser of y'Ny - q'y subject to sum y = 1 only.
 
-    Where rounding in the data leaves no minimum, the objective falls along a line without end: then
-    a point so far along it from `here` that an entry is negative.
+    Where N is flat, the objective may fall along a line without end, as rounding in the data makes
+    it: then a point so far along it from `here` that an entry is negative.
     """
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
@@ -132,11 +135,17 @@ def _affine_minimum(N: Array, q: Array, here: Array) -> Array:
     right[:size] = q
     right[:size] *= 0.5
     # For so few unknowns the checks of numpy.linalg take longer than the solution.
-    *_, y, singular = dgesv(bordered, right)
-    if singular or (2 * (N @ here) - q) @ (y[:size] - here) > _TOLERANCE:  # it must not rise
-        y = np.linalg.lstsq(bordered, right, rcond=_TOLERANCE)[0]
-        falling = (right - bordered @ y)[:size]  # N times it is 0, and so is its sum
-        steepest = np.abs(falling).max()
-        if steepest > _TOLERANCE:
-            return np.asarray(here + falling * (2 * size / steepest))
-    return np.asarray(y[:size])
+    factors, _, y, singular = dgesv(bordered, right)
+    if not singular and dgecon(factors, 1.0)[0] > _WELL_CONDITIONED:
+        return np.asarray(y[:size])
+    gradient = 2 * (N @ here) - q
+    keeps_sum = helmert(size)  # a basis of the directions that do
+    curvature, directions = np.linalg.eigh(keeps_sum @ N @ keeps_sum.T)
+    directions = directions.T @ keeps_sum
+    slopes = directions @ gradient
+    flat = curvature <= 10 * _ROUNDING
+    falling = -slopes[flat] @ directions[flat]
+    steepest = np.abs(falling).max()
+    if steepest > _ROUNDING:
+        return np.asarray(here + falling * (2 * size / steepest))
+    return np.asarray(here - (slopes[~flat] / (2 * curvature[~flat])) @ directions[~flat])
