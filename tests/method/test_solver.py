@@ -252,14 +252,17 @@ def test_labels_of_rows_that_say_little(dtype):
             [bound, -bound, 0.0],  # zero to rounding: what A G says
             [2 * bound, -bound, 0.0],  # just above it
             [0.0, -2 * bound, 0.0],  # not silent, and nothing positive
+            [0.1, 0.5 - bound / 2, 0.5],  # equal to rounding: the first
+            [0.1, 0.5 - 2 * bound, 0.5],  # not equal
         ],
         dtype=dtype,
     )
     AG = np.tile(np.array([0.0, 0.1, 0.7], dtype=dtype), (len(U), 1))
     found = decide(U, AG.__getitem__, scale)
-    assert_array_equal(found.labels, [1, 1, 2, 0, 0])
+    assert_array_equal(found.labels, [1, 1, 2, 0, 0, 1, 2])
     assert found.n_undecided == 3
     assert found.labels.dtype == np.int32
     assert found.second is None and found.share is None
     more = decide(U, AG.__getitem__, scale, runner_up=True)
     assert (more.second.dtype, more.share.dtype) == (np.uint16, np.uint8)
+    assert_array_equal(more.second[-2:], [2, 1])  # never the label

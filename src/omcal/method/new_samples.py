@@ -176,7 +176,7 @@ class ConsensusPredictor(AbstractPredictor):
             indicate(run.consensus, run.graphs(views, rows, compiled=compiled), compiled=compiled)
             for run in self.runs
         )
-        return [Assignment(labels, 0, *second(U)) for U, labels in found]
+        return [Assignment(labels, 0, *second(U, labels)) for U, labels in found]
 
     def graphs(
         self, views: Views, rows: slice = slice(None), *, compiled: bool = False

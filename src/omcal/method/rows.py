@@ -86,42 +86,46 @@ def decide(
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
     and the least negative entry of U decides; where U is zero to rounding (`scale` is the size
-    of P), Z has no row there and A G decides, which is computed for such rows alone.
+    of P), Z has no row there and A G decides, which is computed for such rows alone. Of entries
+    that are equal to rounding the first decides, whatever the rounding.
     """
-    labels = U.argmax(axis=1)
-    largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
     limit = zero_tolerance(scale)
+    largest = U.max(axis=1)
+    labels = _first_largest(U, largest, limit)
     undecided = largest <= 0
     uninformative = np.flatnonzero(largest <= limit)
     uninformative = uninformative[np.abs(U[uninformative]).max(axis=1) <= limit]
     if uninformative.size:
         tied = AG(uninformative)
-        # Where A G is zero to rounding as well, nothing decides: the first cluster, whatever the
-        # rounding.
-        slack = zero_tolerance(1.0)
-        labels[uninformative] = (tied >= tied.max(axis=1, keepdims=True) - slack).argmax(axis=1)
+        labels[uninformative] = _first_largest(tied, tied.max(axis=1), zero_tolerance(1.0))
         undecided[uninformative] = True
-    n_undecided = int(np.count_nonzero(undecided))
-    return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))
+    runners_up = second(U, labels) if runner_up else ()
+    return Assignment(labels.astype(np.int32), int(np.count_nonzero(undecided)), *runners_up)
 
 
-def second(U: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Return the second largest entry of each row, and the share of the largest in both squares.
+def _first_largest(U: Array, largest: Array, slack: float) -> Array:
+    """Return the first column of each row that is at most `slack` below the largest."""
+    least = largest - U.dtype.type(slack)
+    return np.asarray((least[:, None] <= U).argmax(axis=1))
+
+
+def second(U: Array, labels: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """Return the largest entry but that of the label, and the label's share in both squares.
 
     As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between
     the clusters. Where F has no second positive entry, the label has all.
 
     Examples
     --------
-    >>> second(np.array([[0.3, 0.1, 0.2], [-1.0, 0.5, -2.0]]))
+    >>> second(np.array([[0.3, 0.1, 0.2], [-1.0, 0.5, -2.0]]), np.array([0, 1]))
     (array([2, 0], dtype=uint16), array([177, 255], dtype=uint8))
     """
     F = np.maximum(U, 0)
-    rows, first = np.arange(len(F)), F.argmax(axis=1)
-    largest = np.square(F[rows, first])
-    F[rows, first] = 0
+    rows = np.arange(len(F))
+    largest = np.square(F[rows, labels])
+    F[rows, labels] = -1
     runner_up = F.argmax(axis=1)
-    both = largest + np.square(F[rows, runner_up])
+    both = largest + np.square(np.maximum(F[rows, runner_up], 0))
     share = np.divide(largest, both, out=np.ones_like(both), where=both > 0)
     return runner_up.astype(np.uint16), np.rint(255 * share).astype(np.uint8)
 
