@@ -8,7 +8,7 @@ from scipy import sparse
 
 from omcal import OMCAL, Consensus, load
 from omcal.datasets import make_multiview
-from omcal.model.drift import ALARM_RATE, chance
+from omcal.model.drift import ALARM_RATE, Drift, Moved, chance
 
 
 def halves(seed, n=600, kind=np.asarray, noise=0.8):
@@ -53,6 +53,11 @@ def test_a_moved_view_is_named_with_its_features(fitted):
     assert "view2: 3" in str(found)
     (feature,) = (one for one in found.moved if one.kind == "feature")
     assert feature.now - feature.before == pytest.approx(2, abs=0.3)
+
+
+@pytest.mark.parametrize(("change", "words"), [(0.001, "features only"), (0.02, "2% of its wei")])
+def test_a_view_moves_by_its_features_alone_or_to_other_anchors(change, words):
+    assert words in str(Drift([Moved("view", "v", None, None, change, 1e-9)], 9))
 
 
 def test_a_cluster_that_shrinks_or_moves_is_named(fitted):

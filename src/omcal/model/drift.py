@@ -183,8 +183,14 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
+def _elsewhere(change: float) -> str:
+    if change < 0.005:
+        return "features only: its weights lie at anchors of the same clusters"
+    return f"{change:.0%} of its weights lie at anchors of other clusters"
+
+
 _CHANGES: dict[str, Any] = {
-    "view": "{:.0%} of its weights lie at anchors of other clusters".format,
+    "view": _elsewhere,
     "cluster place": "{:.0%} of its weights lie at anchors of other clusters".format,
     "cluster size": "{:+.1%} of the samples".format,
     "outliers": "{:+.1%} of the samples".format,
