@@ -121,8 +121,7 @@ def second(U: Array, labels: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint
     (array([2, 0], dtype=uint16), array([177, 255], dtype=uint8))
     """
     F = np.maximum(U, 0)
-    rows = np.arange(len(F))
-    largest = np.square(F[rows, labels])
+    rows, largest = np.arange(len(F)), np.square(F.max(axis=1))
     F[rows, labels] = -1
     runner_up = F.argmax(axis=1)
     both = largest + np.square(np.maximum(F[rows, runner_up], 0))
