@@ -389,7 +389,9 @@ def test_the_graph_of_joined_runs_is_that_of_the_host(device, c):
     rng = np.random.default_rng(c)
     U = rng.normal(size=(3, 200, c)) - 0.7
     U[:, ::5] = np.where(np.arange(c) == 0, 0.5, -1.0)
-    host = [Assignment(of_run.argmax(axis=1), 0, *host_second(of_run)) for of_run in U]
+    host = [
+        Assignment(of, 0, *host_second(u, of)) for u, of in zip(U, U.argmax(axis=2), strict=True)
+    ]
     F = torch.from_numpy(np.maximum(U, 0)).to(device)
     labels = torch.from_numpy(U.argmax(axis=2)).to(device)
     parts = [second(*of_run) for of_run in zip(F, labels, strict=True)]
