@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel
+from omcal.method.rows import zero_tolerance
 from omcal.method.scaling import Scaling
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.rows import TorchRows
@@ -84,7 +85,9 @@ def check(make, graphs, c, seed):
     U = plain.assign(alpha, P, R)
     labels = rows.assign(alpha, P, R, np.eye(m, c)).labels
     chosen = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
-    assert (chosen >= U.max(axis=1) - 10 * close).all()
+    # Of entries that are equal to rounding in float32 the first is taken.
+    slack = 10 * close + zero_tolerance(float(np.abs(P).max()))
+    assert (chosen >= U.max(axis=1) - slack).all()
 
 
 # The compiled ways are compiled anew for most shapes, which takes about a second.

@@ -124,21 +124,18 @@ def wide_sweep_kernel() -> Callable[..., Any]:
     return sweep
 
 
-def fixed_point(
-    stacked: Any, R: Any, small: float, max_sweeps: int
-) -> Callable[..., tuple[Any, ...]]:
+def fixed_point(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., Any]:
     """Return `updates.fixed_point` for B = [S_1 … S_V] stacked as a function of the graphs.
 
-    The function takes indices and weights, and returns U, its largest entry in each row and the
-    column of that. Off, `predict` takes three times as long beside the graphs of its rows.
+    The function takes indices and weights, and returns U. Off, `predict` takes three times as long
+    beside the graphs of its rows.
     """
     columns, kernel = padded(stacked), settle_kernel(len(R), registers(), stacked.dtype)
 
-    def work(indices: Any, weights: Any) -> tuple[Any, Any, Any]:
+    def work(indices: Any, weights: Any) -> Any:
         U = np.empty((len(indices), len(R)), stacked.dtype)
-        largest, labels = np.empty(len(U), U.dtype), np.empty(len(U), np.int32)
-        kernel(indices, weights, columns, R, small, max_sweeps, U, largest, labels)
-        return U, largest, labels
+        kernel(indices, weights, columns, R, small, max_sweeps, U)
+        return U
 
     return work
 

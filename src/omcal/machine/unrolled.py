@@ -94,7 +94,7 @@ def {name}(indices, weights, F, stacked, R):
 # rows change together, cluster by cluster, until none changes by more than `small` times the
 # largest B.
 _SETTLE = """
-def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
+def {name}(indices, weights, stacked, R, small, max_sweeps, U):
     n, V, k = indices.shape
     c = np.uint64(len(R))
     line, of_view = np.intp({line}), stacked.nbytes // V
@@ -104,8 +104,6 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
     F = np.zeros((c, {together}))
     f = np.empty({together})
     change = np.empty({together})
-    best = np.empty({together}, U.dtype)
-    where = np.empty({together}, np.int32)
     for start in range(0, n, {together}):
         rows = np.uint64(min({together}, n - start))
         for t in range(rows):
@@ -146,25 +144,15 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
                     F[j, t] = new
             if change[:rows].max() <= limit:
                 break
-        best[:] = -np.inf
-        where[:] = 0
         for column in range(c):
-            j = np.int32(column)
             for t in range({together}):
                 f[t] = B[column, t]
             for i in range(c):
                 r = R[i, column]
                 for t in range({together}):
                     f[t] += r * F[i, t]
-            for t in range({together}):
-                value, most = U.dtype.type(f[t]), best[t]
-                best[t] = value if value > most else most
-                where[t] = j if value > most else where[t]
             for t in range(rows):
                 U[start + t, column] = f[t]
-        for t in range(rows):
-            largest[start + t] = best[t]
-            labels[start + t] = where[t]
 """
 
 

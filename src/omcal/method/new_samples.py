@@ -17,7 +17,7 @@ from omcal.machine.compiled import fixed_point as compiled_fixed_point
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.anchors import SAMPLE_PER_ANCHOR, anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
-from omcal.method.rows import Assignment, decide, second, zero_tolerance
+from omcal.method.rows import Assignment, decide, second
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import InSpan, anchors_in_span, own_rows
@@ -222,19 +222,13 @@ def indicate(
     if compiled:
         settle = compiled_fixed_point(to_P, R, fixed_point_tol(to_P.dtype), MAX_SWEEPS)
 
-    def decided(U: Array, some: AnchorGraphs) -> Array:
-        return decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
-
     def work(rows: slice) -> tuple[Array, Array]:
         some = graphs[rows]
-        if not compiled:
+        if compiled:
+            U = settle(some.indices, some.weights)
+        else:
             U = fixed_point(some.side_by_side() @ to_P, R)
-            return U, decided(U, some)
-        U, largest, labels = settle(some.indices, some.weights)
-        few = np.flatnonzero(largest <= zero_tolerance(scale))
-        if few.size:
-            labels[few] = decided(U[few], some[few])
-        return U, labels
+        return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
 
     U, labels = zip(*map_blocks(work, graphs.n, _SETTLED), strict=True)
     return np.concatenate(U), np.concatenate(labels)

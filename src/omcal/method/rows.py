@@ -90,23 +90,22 @@ def decide(
     that are equal to rounding the first decides, whatever the rounding.
     """
     limit = zero_tolerance(scale)
-    largest = U.max(axis=1)
-    labels = _first_largest(U, largest, limit)
+    largest, labels = _first_largest(U, limit)
     undecided = largest <= 0
     uninformative = np.flatnonzero(largest <= limit)
     uninformative = uninformative[np.abs(U[uninformative]).max(axis=1) <= limit]
     if uninformative.size:
-        tied = AG(uninformative)
-        labels[uninformative] = _first_largest(tied, tied.max(axis=1), zero_tolerance(1.0))
+        _, labels[uninformative] = _first_largest(AG(uninformative), zero_tolerance(1.0))
         undecided[uninformative] = True
     runners_up = second(U, labels) if runner_up else ()
     return Assignment(labels.astype(np.int32), int(np.count_nonzero(undecided)), *runners_up)
 
 
-def _first_largest(U: Array, largest: Array, slack: float) -> Array:
-    """Return the first column of each row that is at most `slack` below the largest."""
-    least = largest - U.dtype.type(slack)
-    return np.asarray((least[:, None] <= U).argmax(axis=1))
+def _first_largest(U: Array, slack: float) -> tuple[Array, Array]:
+    """Return the largest entry of each row, and the first column at most `slack` below it."""
+    turned = np.ascontiguousarray(U.T)  # NumPy is slow along short rows
+    largest = turned.max(axis=0)
+    return largest, (turned >= largest - U.dtype.type(slack)).argmax(axis=0)
 
 
 def second(U: Array, labels: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
