@@ -112,7 +112,8 @@ def second(U: Array, labels: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint
     """Return the largest entry but that of the label, and the label's share in both squares.
 
     As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between
-    the clusters. Where F has no second positive entry, the label has all.
+    the clusters. The label counts with the largest entry, of which it can lack rounding. Where F
+    has no second positive entry, it has all.
 
     Examples
     --------

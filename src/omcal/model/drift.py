@@ -184,14 +184,16 @@ def _number(value: float | None) -> str:
 
 
 def _elsewhere(change: float) -> str:
-    if change < 0.005:
-        return "features only: its weights lie at anchors of the same clusters"
     return f"{change:.0%} of its weights lie at anchors of other clusters"
 
 
+def _of_view(change: float) -> str:
+    return _elsewhere(change) if change >= 0.005 else "features only: its weights lie as before"
+
+
 _CHANGES: dict[str, Any] = {
-    "view": _elsewhere,
-    "cluster place": "{:.0%} of its weights lie at anchors of other clusters".format,
+    "view": _of_view,
+    "cluster place": _elsewhere,
     "cluster size": "{:+.1%} of the samples".format,
     "outliers": "{:+.1%} of the samples".format,
     "feature": "{:+.2f} standard deviations".format,
