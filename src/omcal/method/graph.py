@@ -31,6 +31,7 @@ _COPY_ENTRIES = 1 << 20
 _FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
 _FOLDED_ENTRIES = 1 << 16  # of the anchors, as they are folded into a product, in the cache
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
+_SHORT_ROW = 128  # anchors
 _FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
 _IN_REGISTERS = 16  # neighbours of the compiled search
 
@@ -341,21 +342,17 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
 
 
 def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
-    """Find the smallest entry of each row, the next, and so on, as long as they are finite.
-
-    d is left as it was.
-    """
-    flat = np.ascontiguousarray(d).reshape(-1)
-    first = np.arange(0, d.size, d.shape[1])
-    places, found = np.empty((count, len(d)), np.intp), np.empty((count, len(d)), d.dtype)
+    """Find the smallest entry of each row, the next, and so on, as long as they are finite."""
+    n, m = d.shape
+    # Of short rows NumPy finds the minimum sooner in float64.
+    left = np.array(d, np.float64 if m <= _SHORT_ROW else d.dtype, order="C")
+    first = np.arange(0, d.size, m)
+    places, found = np.empty((count, n), np.intp), np.empty((count, n), left.dtype)
     for place, smallest in zip(places, found, strict=True):
-        np.add(flat.reshape(d.shape).argmin(axis=1), first, out=place)
-        flat.take(place, out=smallest, mode="clip")  # with "raise", `out` would be buffered
-        flat[place] = np.inf
-    # Back in the other order: where no entry was finite any more, one is named again.
-    for place, smallest in zip(places[::-1], found[::-1], strict=True):
-        flat[place] = smallest
-    return (places - first).T, found.T
+        np.add(left.argmin(axis=1), first, out=place)
+        left.take(place, out=smallest, mode="clip")  # with "raise", `out` would be buffered
+        left.reshape(-1)[place] = np.inf
+    return (places - first).T, found.astype(d.dtype, copy=False).T
 
 
 def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:
@@ -367,7 +364,7 @@ def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:
     weights = d[:, -1:] - d[:, :-1]
     total = weights.sum(axis=1, keepdims=True)
     # Equal distances (duplicate points, all-zero rows): share the weight evenly.
-    tied = total <= np.broadcast_to(rounding, len(d))[:, None]
+    tied = total <= np.reshape(rounding, (-1, 1))
     np.divide(weights, total, out=weights, where=~tied)
     weights[tied[:, 0]] = 1.0 / k
     return weights

@@ -184,7 +184,7 @@ def fixed_point(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
     own = np.diag(R)
     Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # exact where R is diagonal
     limit = fixed_point_tol(B.dtype) * float(np.abs(Bt).max(initial=0.0))
-    plain = np.linalg.norm(R, 2) <= _CONTRACTING
+    plain = np.linalg.eigvalsh(R)[-1] <= _CONTRACTING
     for _ in range(max_sweeps):
         change = 0.0
         if plain:

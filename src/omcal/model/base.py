@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -54,6 +55,13 @@ class FittedModel(
     outlier_threshold_: float | None = None
     _sums: StreamSums | None = None
     _reference: Reference | None = None
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # To read the signature takes about as long as to check the values, in each fit and batch.
+        names: list[str] = super()._get_param_names()
+        return names
 
     @property
     def cluster_names_(self) -> list[str]:

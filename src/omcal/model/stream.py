@@ -35,7 +35,7 @@ _MOST_STRANGERS = 500  # strangers that are kept; older ones give way
 _LEAST_GROUP = 30  # samples of a group
 _EXPLAINED = 0.5  # share of the strangers that are in the group
 _SPREAD = 1.5  # largest mean squared distance from the mean of a group, of that of the clusters
-_TEST_GROWTH = 1.25  # growth of the number of strangers from one test to the next
+_TEST_GROWTH = 1.5  # growth of the number of strangers from one test to the next
 
 
 @dataclass(frozen=True)
