@@ -201,11 +201,15 @@ class MemoryRows(AbstractRows):
 
 
 def _gram(graphs: AnchorGraphs) -> Floats:
-    """Return S_uᵀ S_v of all pairs of views."""
+    """Return S_uᵀ S_v of all pairs of views with u ≤ v; one by one they stay in the cache."""
     V, m = graphs.n_views, graphs.n_anchors
-    S = graphs.side_by_side().astype(np.float64)
-    products = (S.T @ S).toarray().reshape(V, m, V, m)
-    return np.ascontiguousarray(products.swapaxes(1, 2))
+    alone = [graphs.of_views([v]).side_by_side().astype(np.float64) for v in range(V)]
+    StS = np.zeros((V, V, m, m))
+    for u, S in enumerate(alone):
+        St = S.T.tocsr()
+        for v in range(u, V):
+            (St @ alone[v]).toarray(out=StS[u, v])
+    return StS
 
 
 def _gram_compiled(graphs: AnchorGraphs) -> Floats:
