@@ -14,6 +14,8 @@ from omcal.method import kmeans
 from omcal.method.graph import RelativeDistances
 from omcal.method.inner_products import InnerProducts
 from omcal.method.new_samples import GraphModel
+from omcal.method.rows import decide as host_decide
+from omcal.method.rows import zero_tolerance
 from omcal.method.scaling import Scaling
 from omcal.method.updates import fixed_point, stack_by_view
 from omcal.method.vectors import Vectors
@@ -28,6 +30,7 @@ from omcal.places.gpu import (
 )
 from omcal.places.gpu.graph import TorchGraphs, index_type, relative_distances
 from omcal.places.gpu.plain_pass import PlainPass, second
+from omcal.places.gpu.plain_pass import decide as plain_decide
 from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
 from torch_cases import host_views, torch
@@ -250,8 +253,14 @@ def test_decide(on_cpu, V, c, m, dtype):
     alpha, P, G = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)) - 0.3, rng.normal(size=(m, c))
     P[: m // 3] = 0  # rows without a word of their own
     A = rng.normal(size=(c, c))
+    P[m // 3 :, 1] += 1.0
+    for M in (P.T, G.T, A):  # columns 1 and 2 are equal but for rounding
+        M[2] = M[1]
+    P[m // 3 :, 2] += 1e-7
+    G[:, 2] += 1e-7
     R = 0.9 * A @ A.T / np.linalg.norm(A @ A.T, 2)
-    limit = 16 * float(np.finfo(dtype).eps) * np.abs(P).max()
+    scale = float(np.abs(P).max())
+    limit = zero_tolerance(scale)
     on_device = [torch.from_numpy(stack_by_view(alpha, M).astype(dtype)) for M in (P, G)]
     decide = partial(cuda.Decision, on_device[0], torch.from_numpy(R), on_device[1], limit, c)
     F = torch.empty((150, c), dtype=graphs.weights.dtype)
@@ -262,17 +271,23 @@ def test_decide(on_cpu, V, c, m, dtype):
     decide(settles=True)(graphs, F=F, labels=labels, undecided=undecided)
     U, AG = fixed_point(plain.times(alpha, P), R), plain.times(alpha, G)
     uninformative = np.abs(U).max(axis=1) <= limit
-    wanted = np.where(uninformative, AG.argmax(axis=1), U.argmax(axis=1))
+    wanted = host_decide(U, lambda some: AG[some], scale, runner_up=True)
+    assert 1 in wanted.labels and 2 not in wanted.labels and 2 in U.argmax(axis=1)
     np.testing.assert_allclose(
         F.numpy(), np.maximum(U, 0), atol=1e-6 if dtype == np.float32 else 1e-9
     )
-    np.testing.assert_array_equal(labels.numpy(), wanted)
+    np.testing.assert_array_equal(labels.numpy(), wanted.labels)
     assert undecided.item() == np.count_nonzero(uninformative | (U.max(axis=1) <= 0))
     again, *runners_up = decide(settles=True).labels(graphs, runner_up=True)
     assert torch.equal(again, labels)
     assert not torch.eq(runners_up[0], labels).any()
     for found, plainly in zip(runners_up, second(F, labels), strict=True):
         assert torch.equal(found, plainly)
+    np.testing.assert_allclose(runners_up[1].numpy(), wanted.share, atol=1)
+    for kind in (torch.float32, torch.float64):  # without the kernel
+        plainly, number = plain_decide(*(torch.from_numpy(M).to(kind) for M in (U, AG)), limit)
+        np.testing.assert_array_equal(plainly.numpy(), wanted.labels)
+        assert number.item() == undecided.item()
     # One step from an F that is given.
     before = F.double().numpy()
     decide(settles=False)(graphs, F=F, labels=labels)

@@ -17,6 +17,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
+from omcal.method.rows import zero_tolerance
 from omcal.method.updates import MAX_SWEEPS, fixed_point_tol
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import block_entries
@@ -291,6 +292,7 @@ class Decision:
             SETTLES=int(self._settles),
             TOLERANCE=fixed_point_tol(np.dtype(np.float64)),
             MAX_SWEEPS=MAX_SWEEPS,
+            EQUAL_IN_G=zero_tolerance(1.0),
             IN_SHARED=int(in_shared),
             THREADS=threads,
         )

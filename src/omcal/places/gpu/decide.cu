@@ -50,23 +50,19 @@ __device__ Share graph_times(
     return sum;
 }
 
-// Return the first column with the largest entry; `largest` becomes that entry.
-__device__ int arg_max(const Share& share, int part, REAL& largest) {
-    int column = part * SHARE;
-    largest = column < C ? REAL(share.x[0]) : -__int_as_float(0x7f800000);  // minus infinity
+// Return the first column at most `slack` below the largest entry; `largest` becomes that entry.
+__device__ int first_largest(const Share& share, int part, double slack, REAL& largest) {
+    largest = -__int_as_float(0x7f800000);  // minus infinity
     #pragma unroll
-    for (int i = 1; i < SHARE; ++i) {
-        const int j = part * SHARE + i;
-        if (j < C && REAL(share.x[i]) > largest) largest = REAL(share.x[i]), column = j;
-    }
+    for (int i = 0; i < SHARE; ++i)
+        if (part * SHARE + i < C && REAL(share.x[i]) > largest) largest = REAL(share.x[i]);
+    largest = over_row(largest, [](REAL a, REAL b) { return a > b ? a : b; });
+    const REAL least = largest - REAL(slack);
+    int column = C;
     #pragma unroll
-    for (int step = 1; step < LANES; step *= 2) {
-        const REAL value = __shfl_xor_sync(~0u, largest, step);
-        const int place = __shfl_xor_sync(~0u, column, step);
-        if (value > largest || (value == largest && place < column))
-            largest = value, column = place;
-    }
-    return column;
+    for (int i = SHARE - 1; i >= 0; --i)
+        if (part * SHARE + i < C && REAL(share.x[i]) >= least) column = part * SHARE + i;
+    return over_row(column, [](int a, int b) { return a < b ? a : b; });
 }
 
 // Return the largest entry of a row except that of its label, at least 0; `column` becomes its column.
@@ -75,14 +71,15 @@ __device__ double runner_up(Share F, int part, int label, int& column) {
     #pragma unroll
     for (int i = 0; i < SHARE; ++i)
         F.x[i] = part * SHARE + i == label ? -1.0 : fmax(F.x[i], 0.0);
-    column = arg_max(F, part, largest);
+    column = first_largest(F, part, 0.0, largest);
     return fmax((double)largest, 0.0);
 }
 
 // U = B + F R for the F given, or where SETTLES at the fixed point F = max(B + F R, 0), by
 // coordinate descent; B = [S_1 ... S_V] P. F, labels, and the runners-up with the share of the label
 // in the squares of both, in 255ths, are written unless their pointer is null. Rows of U no larger
-// than `limit` are uninformative: [S_1 ... S_V] G decides there.
+// than `limit` are uninformative: [S_1 ... S_V] G decides there. Entries that differ by no more than
+// that are equal, in G those by EQUAL_IN_G, and the first of them decides.
 extern "C" __global__ void __launch_bounds__(THREADS) decide(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* F,
     const REAL* __restrict__ P, const R_REAL* __restrict__ R_given, const REAL* __restrict__ G,
@@ -150,21 +147,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) decide(
         }
 
         REAL largest, of_G;
-        int label = arg_max(U, part, largest);
+        int label = first_largest(U, part, limit, largest);
         const bool silent = REAL(largest_size(U)) <= REAL(limit);
         if (__any_sync(~0u, silent)) {
             const Share AG = graph_times(indices, weights, G, WIDTH, from, part, n, m);
-            const int other = arg_max(AG, part, of_G);
+            const int other = first_largest(AG, part, EQUAL_IN_G, of_G);
             if (silent) label = other;
         }
         if (there && labels && part == 0) labels[row] = label;
         if (second) {
             int column;
-            double size = 0;
-            #pragma unroll
-            for (int i = 0; i < SHARE; ++i)
-                if (part * SHARE + i == label) size = fmax((double)REAL(U.x[i]), 0.0);
-            size = over_row(size, [](double a, double b) { return fmax(a, b); });
+            const double size = fmax((double)largest, 0.0);  // the label can lack rounding of it
             const double rest = runner_up(U, part, label, column);
             const double both = size * size + rest * rest;
             if (there && part == 0) {

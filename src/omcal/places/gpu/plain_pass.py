@@ -8,6 +8,7 @@ from functools import cached_property
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
+from omcal.method.rows import zero_tolerance
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs, index_type
 
@@ -101,10 +102,16 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
 
     Rows no larger than `limit` are uninformative: A G decides there.
     """
-    largest, labels = U.max(dim=1)
+    largest, labels = _first_largest(U, limit)
     uninformative = U.abs().amax(dim=1) <= limit
-    labels = torch.where(uninformative, AG.argmax(dim=1), labels)
+    labels = torch.where(uninformative, _first_largest(AG, zero_tolerance(1.0))[1], labels)
     return labels.to(torch.int32), ((largest <= 0) | uninformative).sum()
+
+
+def _first_largest(U: Tensor, slack: float) -> tuple[Tensor, Tensor]:
+    """Return the largest entry of each row, and the first column at most `slack` below it."""
+    largest = U.amax(dim=1)
+    return largest, (U >= (largest - slack)[:, None]).byte().argmax(dim=1)
 
 
 def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,9 +119,8 @@ def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
     A runner-up is never the label, as the anchors of a row have to differ.
     """
-    first = labels.long()[:, None]
-    rest, runner_up = F.scatter(1, first, -1).max(dim=1)
-    largest, rest = F.gather(1, first)[:, 0].square(), rest.clamp_(min=0).square()
+    rest, runner_up = F.scatter(1, labels.long()[:, None], -1).max(dim=1)
+    largest, rest = F.amax(dim=1).square(), rest.clamp_(min=0).square()
     both = largest + rest
     share = torch.where(both > 0, largest / both, 1)
     few = index_type(F.shape[1])
