@@ -111,7 +111,7 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
 def _first_largest(U: Tensor, slack: float) -> tuple[Tensor, Tensor]:
     """Return the largest entry of each row, and the first column at most `slack` below it."""
     largest = U.amax(dim=1)
-    return largest, (U >= (largest - slack)[:, None]).byte().argmax(dim=1)
+    return largest, ((largest - slack)[:, None] <= U).byte().argmax(dim=1)
 
 
 def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
