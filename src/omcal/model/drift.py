@@ -13,6 +13,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from omcal.machine.arrays import Array, Floats
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.method.points import members
 from omcal.method.scaling import Scaling
 from omcal.model.certainty import typicality
 from omcal.model.tabular import Tabular
@@ -44,15 +45,15 @@ class Reference:
         """Return the sums of samples with the given graphs and labels; G is the basis."""
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
+        member = members(labels, c, np.float64)
         cells = np.arange(0, n * V * c, c).reshape(n, V, 1) + groups[graphs.indices]
         weights = graphs.weights.astype(np.float64, copy=False).ravel()
-        at_groups: Any = np.bincount(cells.ravel(), weights, n * V * c)
-        cells = c * (labels[:, None] + np.arange(0, V * c, c))[:, :, None] + np.arange(c)
-        sums: Any = [
-            np.bincount(cells.ravel(), part, V * c * c).reshape(V, c, c)
+        at_groups = np.bincount(cells.ravel(), weights, n * V * c).reshape(n, V * c)
+        mass, squares = (
+            (member @ part).reshape(c, V, c).transpose(1, 0, 2)
             for part in (at_groups, at_groups**2)
-        ]
-        return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), *sums)
+        )
+        return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), mass, squares)
 
     def __add__(self, other: Reference) -> Reference:
         sums = (one + more for one, more in zip(self.parts, other.parts, strict=True))
