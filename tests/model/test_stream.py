@@ -1,6 +1,7 @@
 """Fits to streams: sums that are carried on, numbers that stay, memory that does not grow."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pytest
@@ -103,7 +104,9 @@ def test_a_reservoir_holds_rows_of_the_stream_in_line(sizes, seed, is_sparse):
         numbers = np.arange(start, start + size, dtype=np.float64)[:, None]
         one = sparse.csr_array(numbers) if is_sparse else numbers
         present = None if seed % 2 else numbers[:, 0] % 3 > 0
-        kept.add(Views([View("a", one, present=present), View("b", numbers.astype(np.float32))]))
+        kept = kept.added(
+            Views([View("a", one, present=present), View("b", numbers.astype(np.float32))])
+        )
         start += size
     a, b = (np.asarray(sparse.csr_array(view.array).todense()).ravel() for view in kept.views)
     assert_array_equal(a, b)
@@ -121,7 +124,7 @@ def test_a_reservoir_is_uniform_or_forgets():
             kept.size = 100
             for start in range(0, 2000, 100):
                 batch = np.arange(start, start + 100, dtype=np.float64)[:, None]
-                kept.add(Views([View("a", batch)]))
+                kept = kept.added(Views([View("a", batch)]))
             found.append(kept.views[0].array.ravel())
         return 2000 - np.concatenate(found)
 
@@ -139,6 +142,28 @@ def test_other_kinds_of_arrays_are_streamed(kind):
         OMCAL(4, random_state=0), [rows(s, s + 300, kind) for s in range(0, 1500, 300)]
     )
     assert ari(DATA.labels, model.predict(rows(0, 1500, kind))) > 0.8
+
+
+def test_dense_and_sparse_batches_make_one_sample():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 30)) * (rng.random((900, 30)) < 0.1)
+    X[np.arange(900), rng.integers(3, size=900)] += 5
+    kinds = [np.asarray, sparse.csr_array, np.float32]
+    model, plain = OMCAL(3, random_state=0), OMCAL(3, random_state=0)
+    for part, kind in zip(np.split(X, 3), kinds, strict=True):
+        model.partial_fit(kind(part))
+        plain.partial_fit(part)
+    (kept,), (wanted,) = model._reservoir.views, plain._reservoir.views
+    assert_allclose(kept.array.toarray(), wanted.array, rtol=1e-6)
+    assert ari(model.predict(X), plain.predict(X)) > 0.99
+
+
+def test_a_copy_goes_on_without_the_model_that_it_is_of():
+    model = streamed(OMCAL(4, random_state=0, half_life=100), [rows(0, 300), rows(300, 600)])
+    before = [view.array.copy() for view in model._reservoir.views]
+    copy(model).partial_fit(rows(600, 900))
+    for view, wanted in zip(model._reservoir.views, before, strict=True):
+        assert_array_equal(view.array, wanted)
 
 
 def test_one_view_and_single_samples():

@@ -7,10 +7,10 @@ explain the other half, and where it is about as compact as the clusters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -25,11 +25,13 @@ from omcal.method.updates import ConsensusGraph, fused_gram, orthogonal_factor
 from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
+from omcal.places.data_scan import stacked
 from omcal.views.view import View, Views
 
 _BLOCK = 4096  # rows of A that are dense at a time
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
 _ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 2000
+_MOST_HELD = 2  # rows in memory for one of the sample
 _GROWTH = 1.1  # of the stream from one comparison with the last fit to the next
 _MOST_STRANGERS = 500  # strangers that are kept; older ones give way
 _LEAST_GROUP = 30  # samples of a group
@@ -109,53 +111,55 @@ class Reservoir:
             self.size = min(self.size, max(int(half_life), 2 * n_anchors))
         self._slope = 0.0 if half_life is None else np.log(2) / half_life
         self._seed, self._keys = seed, np.empty(0)
-        self.views: Views | None = None
         self.n_seen = 0
-        self._overwritten: list[tuple[Array, Array, Array]] = []
+        # The rows, and those of batches since, one after another; some have left the sample.
+        self._parts: list[Views] = []
+        self._places = np.empty(0, np.intp)  # of the rows of the sample among them
 
-    @contextmanager
-    def undone_on_failure(self) -> Iterator[None]:
-        """Undo what is added in the block if it fails."""
-        before = dict(vars(self))
-        self._overwritten = []
-        try:
-            yield
-        except BaseException:
-            for array, places, old in reversed(self._overwritten):
-                array[places] = old
-            vars(self).update(before)
-            raise
-        finally:
-            self._overwritten = []
-
-    def add(self, views: Views) -> None:
-        """Take the rows of a batch that belong to the sample."""
+    def added(self, views: Views) -> Self:
+        """Return the sample with the rows of a batch that belong to it; this one stays."""
+        new, known = copy(self), len(self)
         times = self.n_seen + np.arange(views.n)
         # A generator per batch: files need no state of it.
         drawn = np.random.default_rng([self._seed, self.n_seen]).exponential(size=views.n)
-        keys = np.log(drawn) - self._slope * times
-        known, self.n_seen = len(self._keys), self.n_seen + views.n
-        keys = np.concatenate([self._keys, keys])
+        keys = np.concatenate([self._keys, np.log(drawn) - self._slope * times])
         stays = np.ones(len(keys), bool)
         if len(keys) > self.size:
             stays[np.argpartition(keys, self.size)[self.size :]] = False
         come, free = np.flatnonzero(stays[known:]), np.flatnonzero(~stays[:known])
-        if self.views is None:
-            self.views = taken(views, come)
-            self._keys = keys[stays]
-            return
-        # Dense rows are overwritten; these are kept until the update has succeeded.
-        dense = [view.array for view in self.views if not sparse.issparse(view.array)]
-        self._overwritten += [(array, free, array[free]) for array in dense]
-        n_in = len(free)  # rows of the batch in the places of others; the rest is appended
-        joined = [
-            _replaced(*pair, free, come[:n_in], come[n_in:])
-            for pair in zip(self.views, views, strict=True)
-        ]
-        self.views = Views(joined)
-        come += known
-        keys[free] = keys[come[:n_in]]
-        self._keys = np.concatenate([keys[:known], keys[come[n_in:]]])
+        n_held = sum(part.n for part in self._parts)
+        # Rows of the batch take the places of others; what is left of them is appended.
+        new._places = np.append(self._places, n_held + np.arange(len(free), len(come)))
+        new._places[free] = n_held + np.arange(len(free))
+        new._keys = np.append(self._keys, keys[known + come[len(free) :]])
+        new._keys[free] = keys[known + come[: len(free)]]
+        new.n_seen = self.n_seen + views.n
+        if come.size:
+            new._parts = [*self._parts, taken(views, come)]
+        if n_held + len(come) > _MOST_HELD * self.size:
+            new._gather()
+        return new
+
+    def _gather(self) -> None:
+        """Keep no rows but those of the sample."""
+        found = []
+        for parts in zip(*self._parts, strict=True):
+            masks = [part.present for part in parts]
+            present = None
+            if any(mask is not None for mask in masks):
+                whole = zip(parts, masks, strict=True)
+                filled = [np.ones(len(p.array), bool) if m is None else m for p, m in whole]
+                present = np.concatenate(filled)[self._places]
+            array = stacked(tuple(part.array for part in parts))[self._places]
+            found.append(replace(parts[0], array=array, present=present))
+        self._parts, self._places = [Views(found)], np.arange(len(self))
+
+    @property
+    def views(self) -> Views | None:
+        """The rows of the sample, None before there is one."""
+        if len(self._parts) > 1:
+            self._gather()
+        return self._parts[0] if self._parts else None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -175,35 +179,6 @@ def taken(views: Views, rows: Array) -> Views:
     return Views([view.part(view.array[rows], rows) for view in views])
 
 
-def _replaced(view: View, batch: View, free: Array, come: Array, more: Array) -> View:
-    """Return a view with rows `come` of a batch in the places `free`, and `more` appended."""
-    old, new = view.array, batch.array
-    present = _replaced_mask(view, batch, free, come, more)
-    if sparse.issparse(old):
-        stay = np.setdiff1d(np.arange(old.shape[0]), free)
-        order = np.empty(old.shape[0], int)
-        order[stay], order[free] = np.arange(len(stay)), len(stay) + np.arange(len(free))
-        rows = sparse.vstack([old[stay], new[come]]).tocsr()[order] if len(free) else old
-        return replace(view, array=sparse.vstack([rows, new[more]]).tocsr(), present=present)
-    kind = np.result_type(old.dtype, new.dtype)
-    if len(more) or kind != old.dtype:
-        old = np.concatenate([old, new[more]], dtype=kind)
-    old[free] = new[come]
-    return replace(view, array=old, present=present)
-
-
-def _replaced_mask(view: View, batch: View, free: Array, come: Array, more: Array) -> Mask | None:
-    if view.present is None and batch.present is None:
-        return None
-    old, new = (
-        np.ones(one.array.shape[0], bool) if one.present is None else one.present
-        for one in (view, batch)
-    )
-    mask = np.concatenate([old, new[more]])
-    mask[free] = new[come]
-    return mask
-
-
 class Strangers(Reservoir):
     """Recent strangers of a stream, and the number of them to test next at."""
 
@@ -213,7 +188,7 @@ class Strangers(Reservoir):
 
     def due(self) -> bool:
         """Whether to test now; if so, set the number to test next at."""
-        due = self.n_seen >= self.next_test and self.views is not None
+        due = self.n_seen >= self.next_test and len(self) > 0
         self.next_test = _TEST_GROWTH * self.n_seen if due else self.next_test
         return due
 
@@ -249,7 +224,7 @@ class Strangers(Reservoir):
             else:
                 array = take(f"{v}.0", (n, view.width), "fiu")
             rows.append(replace(view, array=array))
-        found.views = Views(rows)
+        found._parts, found._places = [Views(rows)], np.arange(n)
         return found
 
 

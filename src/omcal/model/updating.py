@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -116,15 +115,11 @@ class UpdatedEstimator(PlacedEstimator):
         views = batch_views(self, X, present, reset=first, fill=first)
         if first:
             self._check_views(views)
-        with ExitStack() as stack:
-            for kept in (getattr(self, "_reservoir", None), self._strangers):
-                if kept is not None:
-                    stack.enter_context(kept.undone_on_failure())
-            try:
-                labels = [self._add_batch(block) for block in views_in_memory(views)]
-            except MissingValuesError:  # found in the graphs, before anything was changed
-                views = batch_views(self, X, present, reset=False)
-                labels = [self._add_batch(block) for block in views_in_memory(views)]
+        try:
+            labels = [self._add_batch(block) for block in views_in_memory(views)]
+        except MissingValuesError:  # found in the graphs, before anything was changed
+            views = batch_views(self, X, present, reset=False)
+            labels = [self._add_batch(block) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
         self._graphs = None
         if first:
@@ -134,8 +129,7 @@ class UpdatedEstimator(PlacedEstimator):
     def _add_batch(self, views: Views) -> Array:
         """Add a batch in memory; return its labels."""
         if not hasattr(self, "_rule"):
-            self._reservoir: Reservoir = self._new_reservoir(views)
-            self._reservoir.add(views)
+            self._reservoir: Reservoir = self._new_reservoir(views).added(views)
             self._refit(None)
             n = len(self._reservoir)  # its rows are those of the batch, unless it is full
             return self.labels_ if n == views.n else np.asarray(self._rule.labels(views))
@@ -149,7 +143,7 @@ class UpdatedEstimator(PlacedEstimator):
             self._recent, graphs = None, self._batch_graphs(views, compiled)
             labels = np.asarray(self._rule.labels(views))
         if kept is not None:
-            kept.add(views)
+            kept = self._reservoir = kept.added(views)
             recent = Reference.of(graphs, labels, self._rule.consensus.G)
             recent = self._recent = recent if self._recent is None else self._recent + recent
             if kept.n_seen >= self._next_look:
@@ -172,9 +166,8 @@ class UpdatedEstimator(PlacedEstimator):
         if views.present is not None:
             strange &= views.present.all(axis=1)
         if strange.any():
-            if self._strangers is None:
-                self._strangers = Strangers(seed=0)
-            self._strangers.add(taken(views, np.flatnonzero(strange)))
+            known = Strangers(seed=0) if self._strangers is None else self._strangers
+            self._strangers = known.added(taken(views, np.flatnonzero(strange)))
         if self._strangers is None or not self._strangers.due():
             return False
         assert self._strangers.views is not None

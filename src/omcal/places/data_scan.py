@@ -214,7 +214,7 @@ def finite_block(block: Views) -> Views:
 
 
 def stacked(blocks: tuple[Matrix, ...]) -> Matrix:
-    """Return blocks of rows, dense or sparse, as one."""
-    if sparse.issparse(blocks[0]):
+    """Return blocks of rows as one, which is sparse if one of them is."""
+    if any(map(sparse.issparse, blocks)):
         return sparse.vstack(blocks, format="csr")
     return np.concatenate(blocks)
