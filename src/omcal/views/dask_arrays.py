@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,11 @@ from omcal.views.view import Table, View, column_names, require_numeric
 
 
 def dask_table(data: Any, name: str) -> Table:
-    """Open a Dask array or data frame as a table that stays on its cluster."""
-    return Table.of(View(name, _array_by_rows(data, name), column_names(data)))
+    """Open a Dask array or data frame as a table that stays on its cluster.
 
-
-def _array_by_rows(data: Any, name: str) -> Any:
-    """Return a 2-D Dask array with known row chunks, none empty, and all columns in each."""
+    Its row chunks are known and none is empty; each has all columns.
+    """
+    names = column_names(data)
     if hasattr(data, "to_dask_array"):
         require_numeric(data.dtypes, name)
         data = data.to_dask_array(lengths=True)
@@ -28,21 +26,14 @@ def _array_by_rows(data: Any, name: str) -> Any:
     if np.isnan(data.shape[0]):
         data = data.compute_chunk_sizes()
     rows = tuple(size for size in data.chunks[0] if size)
-    return data.rechunk({0: rows or (0,), 1: -1})
+    return Table.of(View(name, data.rechunk({0: rows or (0,), 1: -1}), names))
 
 
 def array_of_delayed(data: Any, name: str) -> Any:
     """Return delayed blocks of rows, which have no shape, as a Dask array; other data unchanged."""
     blocks = data if isinstance(data, list | tuple) else [data]
-    return _array_of_blocks(blocks, name) if blocks and is_delayed(blocks[0]) else data
-
-
-def is_delayed(item: Any) -> bool:
-    """Whether this is a delayed value of Dask."""
-    return type(item).__module__ == "dask.delayed"
-
-
-def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
+    if not blocks or not is_delayed(blocks[0]):
+        return data
     import dask
     import dask.array as da
 
@@ -61,6 +52,11 @@ def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
         for block, (shape, _) in zip(blocks, found, strict=True)
     ]
     return da.concatenate(arrays)
+
+
+def is_delayed(item: Any) -> bool:
+    """Whether this is a delayed value of Dask."""
+    return type(item).__module__ == "dask.delayed"
 
 
 def _shape_and_type(block: Any) -> tuple[tuple[int, ...], np.dtype]:
