@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -176,22 +176,13 @@ def require_2d(array: Any, name: str) -> None:
     )
 
 
-class Views(Sequence[View]):
+class Views(tuple[View, ...]):
     """Checked views of the same samples."""
-
-    def __init__(self, views: Sequence[View]) -> None:
-        self._views = tuple(views)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._views[index]
-
-    def __len__(self) -> int:
-        return len(self._views)
 
     @property
     def n(self) -> int:
         """Number of samples."""
-        return int(self._views[0].array.shape[0])
+        return int(self[0].array.shape[0])
 
     @property
     def present(self) -> Mask | None:
