@@ -200,11 +200,18 @@ def _variable_strings(dataset: H5Object) -> Array | None:
 
     The dataset itself holds 16 bytes per string: length, address of a heap, index in the heap.
     """
+    heaps: dict[int, dict[int, bytes]] = {}
+    strings: dict[tuple[int, int, int], str] = {}  # many references may name one stored string
     with Path(dataset.file.filename).open("rb") as file:
-        heaps = _Heaps(file, int(dataset.file.userblock_size))
         places = list(struct.iter_unpack("<IQI", _descriptors(dataset, file)))
-        # Many references may name one stored string.
-        strings = {place: heaps.string(*place) for place in set(places)}
+        for length, address, number in set(places):
+            if length and address not in heaps:
+                heaps[address] = _heap_at(int(dataset.file.userblock_size) + address, file)
+            value = heaps[address].get(number) if length else b""
+            if value is None or length > len(value):
+                raise DataError("a string lies outside its heap; the file is damaged.")
+            text = value[:length].split(b"\0")[0].decode("utf-8", "replace")
+            strings[length, address, number] = text
     texts = text_array([strings[place] for place in places])
     return None if texts is None else texts.reshape(dataset.shape)
 
@@ -276,41 +283,23 @@ def _unpack_lzf(raw: bytes, n_bytes: int) -> bytes:
     return bytes(out)
 
 
-class _Heaps:
-    """Global heaps of a file, which store strings of variable length."""
-
-    def __init__(self, file: BinaryIO, base: int) -> None:
-        self.file, self.base = file, base
-        self.size = file.seek(0, 2)
-        self.known: dict[int, dict[int, bytes]] = {}
-
-    def string(self, length: int, address: int, number: int) -> str:
-        if length == 0:
-            return ""
-        if address not in self.known:
-            self.known[address] = self._read(address)
-        value = self.known[address].get(number)
-        if value is None or length > len(value):
-            raise DataError("a string lies outside its heap; the file is damaged.")
-        return value[:length].split(b"\0")[0].decode("utf-8", "replace")
-
-    def _read(self, address: int) -> dict[int, bytes]:
-        """Return the objects of one heap by index."""
-        start = self.base + address
-        header = b""
-        if start + 16 <= self.size:
-            self.file.seek(start)
-            header = self.file.read(16)
-        n_bytes = int.from_bytes(header[8:], "little")
-        if header[:4] != b"GCOL" or not 16 <= n_bytes <= self.size - start:
-            raise DataError("a heap of strings is not where it should be; the file is damaged.")
-        body = self.file.read(n_bytes - 16)
-        objects: dict[int, bytes] = {}
-        at = 0
-        while at + 16 <= len(body):
-            number, size = struct.unpack_from("<H6xQ", body, at)
-            if number == 0 or at + 16 + size > len(body):  # the free space at the end
-                break
-            objects[number] = body[at + 16 : at + 16 + size]
-            at += 16 + size + -size % 8
-        return objects
+def _heap_at(start: int, file: BinaryIO) -> dict[int, bytes]:
+    """Return the objects of the global heap at a place in the file, by their index."""
+    room = file.seek(0, 2) - start
+    header = b""
+    if room >= 16:
+        file.seek(start)
+        header = file.read(16)
+    n_bytes = int.from_bytes(header[8:], "little")
+    if header[:4] != b"GCOL" or not 16 <= n_bytes <= room:
+        raise DataError("a heap of strings is not where it should be; the file is damaged.")
+    body = file.read(n_bytes - 16)
+    objects: dict[int, bytes] = {}
+    at = 0
+    while at + 16 <= len(body):
+        number, size = struct.unpack_from("<H6xQ", body, at)
+        if number == 0 or at + 16 + size > len(body):  # the free space at the end
+            break
+        objects[number] = body[at + 16 : at + 16 + size]
+        at += 16 + size + -size % 8
+    return objects
