@@ -105,12 +105,10 @@ def _is_plain(text: str) -> bool:
 def _whole_encoding(path: Path) -> str:
     """Return UTF-8 if the whole file is, else Windows' extension of Latin-1, else Latin-1."""
     for encoding in ("utf-8", "cp1252"):
-        decoder = codecs.getincrementaldecoder(encoding)()
         try:
-            with path.open("rb") as file:
-                while piece := file.read(2**20):
-                    decoder.decode(piece)
-                decoder.decode(b"", final=True)
+            with path.open(encoding=encoding, newline="") as stream:
+                while stream.read(2**20):
+                    pass
         except UnicodeDecodeError:
             continue
         return encoding
