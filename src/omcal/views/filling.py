@@ -182,9 +182,8 @@ def _values(X: Matrix) -> Array:
 
 def _filled(block: Matrix, holes: Holes, mean: Floats) -> Matrix:
     """Return a float64 copy with the means of the features in missing cells."""
-    whole = block.astype(np.float64, order="C") if isinstance(block, np.ndarray) else block.copy()
-    if sparse.issparse(whole):
-        whole = whole.astype(np.float64)
+    dense = not sparse.issparse(block)
+    whole = np.array(block, np.float64, order="C") if dense else block.astype(np.float64)
     _values(whole)[holes.positions] = mean[holes.columns]
     return whole
 
