@@ -41,12 +41,12 @@ class Kind(NamedTuple):
 ASKED = Kind(None)
 
 
-def sample_slices(n: int) -> list[slice]:
+def sample_slices(n: int, run: int = RUN) -> list[slice]:
     """Return the slices of rows to sample: all of few rows, else runs spread evenly."""
     if n <= SAMPLE_ROWS:
         return [slice(0, n)]
-    starts = np.linspace(0, n - RUN, SAMPLE_ROWS // RUN).astype(int)
-    return [slice(start, start + RUN) for start in starts.tolist()]
+    starts = np.linspace(0, n - run, SAMPLE_ROWS // run).astype(int)
+    return [slice(start, start + run) for start in starts.tolist()]
 
 
 def sample_rows(view: View) -> Array:

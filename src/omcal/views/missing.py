@@ -18,14 +18,15 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.views.filling import Fill
-from omcal.views.kinds import MOSTLY_ZERO, WIDE, recognise
+from omcal.views.kinds import MOSTLY_ZERO, WIDE, recognise, sample_slices
 from omcal.views.mixed import Plan, column_starts
+from omcal.views.present import rows_present
 from omcal.views.view import KnownValues, Matrix, View, Views, require_finite
 
 Sampled: TypeAlias = list[tuple[Array, Matrix]]  # numbers of rows, and the rows
 
 _BLOCK_ENTRIES = 1 << 20
-_RUNS, _RUN = 16, 128  # runs of consecutive rows whose missing cells are kept
+_RUN = 128  # consecutive rows among those whose missing cells are kept
 _FEATURES = 50  # of which they are kept
 
 
@@ -140,8 +141,8 @@ def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
     """
     own = int(view.array.shape[0])
     n = own if n is None else n
-    starts, size = ([0], n) if n <= _RUN * _RUNS else (np.linspace(0, n - _RUN, _RUNS), _RUN)
-    ends = [np.clip([int(i) - first, int(i) + size - first], 0, own).tolist() for i in starts]
+    runs = sample_slices(n, _RUN)
+    ends = [np.clip([run.start - first, run.stop - first], 0, own).tolist() for run in runs]
     parts = [slice(*pair) for pair in ends if pair[0] < pair[1]] or [slice(0, 0)]
     blocks = [view.array[part] for part in parts]
     if view.home == "cluster":
@@ -151,8 +152,8 @@ def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
     found = []
     for part, block in zip(parts, blocks, strict=True):
         there = np.ones(block.shape[0], bool) if view.present is None else view.present[part]
-        if not sparse.issparse(block) and block.dtype.kind == "f":
-            there = there & ~np.isnan(block).all(axis=1)
+        filled = rows_present(block)
+        there = there if filled is None else there & filled
         found.append((np.arange(part.start, part.stop)[there], block[there]))
     return found
 
@@ -169,7 +170,11 @@ def known_values(blocks: Sequence[Matrix], cells: MissingCells) -> KnownValues:
 def count_cells(view: View) -> MissingCells:
     """Count the missing cells of a view, wherever its rows are."""
     if view.home == "cluster":
-        return _count_in_dask(view.array)
+        import dask
+
+        counts = [dask.delayed(_count_rows)(block) for block in view.array.to_delayed().ravel()]
+        found: Sequence[MissingCells] = dask.compute(*counts)
+        return reduce(add, found)
     none = MissingCells.of(np.empty((0, view.width)))
     n = int(view.array.shape[0])
     size = max(1, _BLOCK_ENTRIES // view.width)
@@ -185,18 +190,8 @@ def count_cells(view: View) -> MissingCells:
 
 
 def _count_rows(block: Matrix) -> MissingCells:
-    if not sparse.issparse(block) and block.dtype.kind == "f":
-        block = block[~np.isnan(block).all(axis=1)]
-    return MissingCells.of(block)
-
-
-def _count_in_dask(array: Any) -> MissingCells:
-    import dask
-
-    blocks = array.to_delayed().ravel()
-    counts = [dask.delayed(_count_rows)(block) for block in blocks]
-    found: Sequence[MissingCells] = dask.compute(*counts)
-    return reduce(add, found)
+    there = rows_present(block)
+    return MissingCells.of(block if there is None else block[there])
 
 
 def fill(view: View, values: Fill) -> View:
