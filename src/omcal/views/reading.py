@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array
-from omcal.views.adapt import Given, Home, Split, adapt, is_matrix
+from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.columns import by_name, refuse_columns, require_equal_lengths, split_columns
 from omcal.views.missing import fill_missing
 from omcal.views.mixed import encode_tables
@@ -62,7 +63,7 @@ def read_views(
     X, encoding = encode_tables(X, rule, None if reset else getattr(estimator, "_encoding", {}))
     if reset:
         estimator._encoding = encoding
-    given = adapt(X, columns_of_table(estimator, reset), home)
+    given = adapt(X, partial(_columns_of_views, estimator, reset), home)
     if rule is not None and given.table is None and not encoding:
         raise ValueError(
             f"views={rule!r} splits the columns of one table, but X already holds "
@@ -123,22 +124,19 @@ def pair_views(given: Given, present: Any = None) -> Given:
     return replace(given, views=paired)
 
 
-def columns_of_table(estimator: Any, reset: bool) -> Split:
-    """Return the function that finds the columns of each view in one table.
+def _columns_of_views(
+    estimator: Any, reset: bool, width: int, names: tuple[str, ...] | None
+) -> dict[str, slice | Array | None]:
+    """Find the columns of each view in one table.
 
     In `fit` the parameter `views` decides. In `predict` names decide if both tables have them.
     """
     rule = getattr(estimator, "views", None)
-
-    def split(width: int, names: tuple[str, ...] | None) -> dict[str, slice | Array | None]:
-        if not reset:
-            fitted = estimator._view_columns
-            if names is not None and all(columns is not None for columns in fitted):
-                return _columns_by_name(estimator, names, rule)
-            _require_width(estimator, width, names)
-        return {"X": None} if rule is None else {**split_columns(rule, width, names)}
-
-    return split
+    if not reset:
+        if names is not None and all(columns is not None for columns in estimator._view_columns):
+            return _columns_by_name(estimator, names, rule)
+        _require_width(estimator, width, names)
+    return {"X": None} if rule is None else {**split_columns(rule, width, names)}
 
 
 def _columns_by_name(
