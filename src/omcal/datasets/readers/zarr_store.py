@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -67,8 +66,7 @@ class ZarrNode:
     def children(self) -> dict[str, Node]:
         if self.shape is not None:
             return {}
-        with os.scandir(self._folder) as entries:
-            folders = sorted(item.name for item in entries if item.is_dir())
+        folders = sorted(item.name for item in self._folder.iterdir() if item.is_dir())
         return {name: ZarrNode(self.root, f"{self.place}/{name}".lstrip("/")) for name in folders}
 
     def read(self) -> Array | None:
@@ -82,7 +80,16 @@ class ZarrNode:
         array = require("zarr", "zarr folders").open_array(
             str(self._folder), mode="r", zarr_format=written_as
         )
-        return _read(array, self.place, stored)
+        if array.dtype.kind not in "biufUT":
+            return None
+        for shape in (array.shape, array.shards or array.chunks):  # a chunk is unpacked as a whole
+            n_bytes = math.prod(shape) * array.dtype.itemsize
+            check_declared(n_bytes, stored, f"array {self.place!r} of shape {shape}")
+        values = np.asarray(array[...])
+        if values.dtype.kind != "T":
+            return values
+        texts = text_array(values.astype(object).ravel().tolist())
+        return None if texts is None else texts.reshape(values.shape)
 
     @property
     def _folder(self) -> Path:
@@ -95,19 +102,6 @@ class ZarrNode:
             if file.is_file():
                 return dict(json.loads(file.read_text("utf-8")))
         return {}
-
-
-def _read(array: Any, name: str, stored: int) -> Array | None:
-    if array.dtype.kind not in "biufUT":
-        return None
-    for shape in (array.shape, array.shards or array.chunks):  # a chunk is unpacked as a whole
-        n_bytes = math.prod(shape) * array.dtype.itemsize
-        check_declared(n_bytes, stored, f"array {name!r} of shape {shape}")
-    values = np.asarray(array[...])
-    if values.dtype.kind != "T":
-        return values
-    texts = text_array(values.astype(object).ravel().tolist())
-    return None if texts is None else texts.reshape(values.shape)
 
 
 def _check_packing(described: dict[str, Any], folder: Path, name: str) -> None:
