@@ -87,11 +87,7 @@ class StoredArray:
     @property
     def shape(self) -> tuple[int, int]:
         n, width = self.table.shape
-        if isinstance(self.columns, slice):
-            width = len(range(*self.columns.indices(width)))
-        elif self.columns is not None:
-            width = len(self.columns)
-        return n, width
+        return n, width if self.columns is None else len(np.arange(width)[self.columns])
 
     @property
     def dtype(self) -> np.dtype:
