@@ -18,7 +18,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import row_blocks
 from omcal.views.adapt import NamedViews
 from omcal.views.columns import require_equal_lengths
-from omcal.views.frames import Columns
+from omcal.views.frames import Columns, emptied
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.pair import DataError, Ids, Member
 from omcal.views.present import rows_present
@@ -362,12 +362,10 @@ def spread_rows(view: Matrix, position: Array) -> Matrix:
 
 def spread_labels(labels: Array, position: Array) -> Array:
     """Return the labels at these positions; at -1 an empty text, or NaN."""
-    here = position >= 0
-    if here.all():
+    if (position >= 0).all():
         return labels[position]
-    if labels.dtype.kind in "UST":
-        return np.where(here, labels.astype(str)[position], "")
-    return np.where(here, labels[position].astype(np.float64), np.nan)
+    kind = str if labels.dtype.kind in "UST" else np.float64
+    return emptied(labels.astype(kind)[position], position < 0)
 
 
 def absent_rows(view: Matrix) -> Mask:

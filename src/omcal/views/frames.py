@@ -71,7 +71,7 @@ class Columns:
         absent = position < 0
         if not absent.any():
             return rows
-        return Columns({name: _emptied(c, absent) for name, c in rows.values.items()})
+        return Columns({name: emptied(c, absent) for name, c in rows.values.items()})
 
     def absent_rows(self) -> Mask:
         """Return True for the rows without any value."""
@@ -109,7 +109,7 @@ def is_numeric(column: Array) -> bool:
     return column.dtype.kind in "biufO"
 
 
-def _emptied(column: Array, absent: Mask) -> Array:
+def emptied(column: Array, absent: Mask) -> Array:
     """Return a column without the values of some cells."""
     if column.dtype.kind in "biu":
         column = column.astype(object if column.dtype.kind == "b" else np.float64)
