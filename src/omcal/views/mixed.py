@@ -28,7 +28,7 @@ from omcal.views.frames import (
     side_by_side,
 )
 from omcal.views.pair import as_text, is_id_name, numbers_rows
-from omcal.views.view import is_arrow
+from omcal.views.view import is_arrow, is_dask
 
 MOST_LEVELS = 50  # of a category; more are free text
 SEASON = {"sin": np.sin, "cos": np.cos}
@@ -44,7 +44,7 @@ def has_texts(data: Any) -> bool:
     """Whether a data frame in memory has a column of text, categories or dates."""
     if isinstance(data, Columns):
         return not all(is_numeric(column) for column in data.values.values())
-    if not is_frame(data) or type(data).__module__.startswith("dask") or hasattr(data, "chunks"):
+    if not is_frame(data) or is_dask(data) or hasattr(data, "chunks"):
         return False
     types = data.schema.types if is_arrow(data) else list(data.dtypes)
     plain = ("int", "uint", "float", "double", "bool", "halffloat")
