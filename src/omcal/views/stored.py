@@ -121,19 +121,19 @@ class MappedRows:
     The 2-D array lies in the mapping, which begins at the byte `mapped_from` of the file.
     """
 
-    def __init__(self, array: Array, mapping: mmap.mmap, mapped_from: int, path: str) -> None:
-        self._array, self._mapping, self._from, self._path = array, mapping, mapped_from, path
-        self._address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    def __init__(self, array: Array, mapped_from: int, path: str) -> None:
+        self._array, self._from, self._path = array, mapped_from, path
+        self._mapping = _mapping_of(array)
+        self._address = np.frombuffer(self._mapping, dtype=np.uint8).ctypes.data
         self._private = getattr(array, "mode", "r") == "c"  # may differ from its file
 
     @classmethod
     def of(cls, array: np.memmap) -> MappedRows | None:
         """Return the rows of a memory-mapped array; None for other arrays."""
-        mapping = _mapping_of(array)
-        if mapping is None:
+        if _mapping_of(array) is None:
             return None
         mapped_from = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-        return cls(array, mapping, mapped_from, str(array.filename or ""))
+        return cls(array, mapped_from, str(array.filename or ""))
 
     def __getitem__(self, rows: slice) -> Array:
         part = self._array[rows]
@@ -173,13 +173,11 @@ class MappedRows:
 
 def _mapped_again(path: str, offset: int, shape: Any, strides: Any, dtype: Any) -> MappedRows:
     raw = np.memmap(path, dtype=np.uint8, mode="r")
-    array: Array = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
-    mapping = _mapping_of(raw)
-    assert mapping is not None
-    return MappedRows(array, mapping, 0, path)
+    return MappedRows(np.ndarray(shape, dtype, raw, offset, strides), 0, path)
 
 
-def _mapping_of(array: Any) -> mmap.mmap | None:
+def _mapping_of(array: Any) -> Any:
+    """Return the mapping in which an array lies; None for an array in memory."""
     while array is not None and not isinstance(array, mmap.mmap):
         array = getattr(array, "base", None)
     return array
