@@ -44,7 +44,9 @@ class MissingCells:
 
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
-        """Count in rows of samples that are present."""
+        """Count in rows; a row without any value is an absent sample."""
+        there = rows_present(block)
+        block = block if there is None else block[there]
         n, width = map(int, block.shape)
         stored = block.data if sparse.issparse(block) else block
         lost = np.isnan(stored)
@@ -126,12 +128,9 @@ def sample_gaps(blocks: Sampled, cells: MissingCells) -> Gaps:
     """Return the missing cells of sampled rows."""
     most = min(_FEATURES, np.count_nonzero(cells.lost))
     features = np.sort(np.argsort(-cells.lost, kind="stable")[:most])
-    missing = [np.isnan(_dense(block[:, features])) for _, block in blocks]
+    parts = [block[:, features] for _, block in blocks]
+    missing = [np.isnan(part.toarray() if sparse.issparse(part) else part) for part in parts]
     return Gaps(np.concatenate([rows for rows, _ in blocks]), features, np.concatenate(missing))
-
-
-def _dense(block: Matrix) -> Floats:
-    return _floats(block.toarray() if sparse.issparse(block) else block)
 
 
 def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
@@ -172,7 +171,8 @@ def count_cells(view: View) -> MissingCells:
     if view.home == "cluster":
         import dask
 
-        counts = [dask.delayed(_count_rows)(block) for block in view.array.to_delayed().ravel()]
+        blocks = view.array.to_delayed().ravel()
+        counts = [dask.delayed(MissingCells.of)(block) for block in blocks]
         found: Sequence[MissingCells] = dask.compute(*counts)
         return reduce(add, found)
     none = MissingCells.of(np.empty((0, view.width)))
@@ -181,17 +181,12 @@ def count_cells(view: View) -> MissingCells:
 
     def count(rows: slice) -> MissingCells:
         block = view.array[rows]
-        return _count_rows(block if view.present is None else block[view.present[rows]])
+        return MissingCells.of(block if view.present is None else block[view.present[rows]])
 
     if view.home == "memory":
         return reduce(add, map_blocks(count, n, size), none)
     # Files and devices are read one block after another.
     return reduce(add, map(count, row_blocks(n, size)), none)
-
-
-def _count_rows(block: Matrix) -> MissingCells:
-    there = rows_present(block)
-    return MissingCells.of(block if there is None else block[there])
 
 
 def fill(view: View, values: Fill) -> View:
