@@ -159,7 +159,9 @@ def make_multiview(
     random_state = check_random_state(random_state)
 
     labels = random_state.permutation(np.arange(n_samples) % n_clusters)
-    seen = _seen_clusters(n_clusters, n_views, redundancy)
+    # View i sees cluster j, consecutive views in turn.
+    distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
+    seen = distance < 1 + round(redundancy * (n_views - 1))
     views = {}
     for v in range(total):
         size = (n_samples, widths[v])
@@ -197,13 +199,6 @@ def _one_per_view(name: str, value: Any, total: int, kind: type, least: int) -> 
     if len(fitting) < total or min(values) < least:
         raise ValueError(f"{name}={value!r} must be at least {least} in every view.")
     return values
-
-
-def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> Mask:
-    """Return whether view i (row) separates cluster j (column), consecutive views in turn."""
-    n_seeing = 1 + round(redundancy * (n_views - 1))
-    distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
-    return distance < n_seeing
 
 
 def _draw_present(
