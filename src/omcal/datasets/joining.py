@@ -228,12 +228,10 @@ def _merged_labels(
     found = {key: part for key, part in parts.items() if part.labels is not None}
     if not found:
         return None, None, []
-    merged: Array | None = None
-    for key, part in found.items():
-        values = spread_labels(np.asarray(part.labels), positions[key])
-        if merged is None:
-            merged = values
-            continue
+    merged, *others = [
+        spread_labels(np.asarray(part.labels), positions[key]) for key, part in found.items()
+    ]
+    for values in others:
         if merged.dtype.kind != values.dtype.kind:
             merged, values = as_text(merged), as_text(values)
         both = is_known(merged) & is_known(values)
