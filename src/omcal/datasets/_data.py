@@ -18,7 +18,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import row_blocks
 from omcal.views.adapt import NamedViews
 from omcal.views.columns import require_equal_lengths
-from omcal.views.frames import Columns, emptied
+from omcal.views.frames import Columns, emptied, is_missing
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.pair import DataError, Ids, Member
 from omcal.views.present import rows_present
@@ -369,9 +369,10 @@ def spread_labels(labels: Array, position: Array) -> Array:
 
 
 def absent_rows(view: Matrix) -> Mask:
-    """Return True for the rows of a dense view that are NaN throughout."""
+    """Return True for the rows of a dense view or a mixed table without any value."""
     if isinstance(view, Columns):
-        return view.absent_rows()
+        missing = [is_missing(column) for column in view.values.values()]
+        return np.asarray(np.logical_and.reduce(missing))
     if isinstance(view, np.memmap) and len(view):
         table = StoredTable(view, str(view.filename))
         blocks = row_blocks(len(view), _BLOCK_ROWS)

@@ -73,11 +73,6 @@ class Columns:
             return rows
         return Columns({name: emptied(c, absent) for name, c in rows.values.items()})
 
-    def absent_rows(self) -> Mask:
-        """Return True for the rows without any value."""
-        missing: Mask = np.logical_and.reduce([is_missing(c) for c in self.values.values()])
-        return missing
-
 
 def is_missing(column: Array) -> Mask:
     """Return True for the cells of a column without a value."""
