@@ -163,13 +163,15 @@ class _Table:
                 columns[name] = np.where(gaps, np.array(None), true) if gaps.any() else true
         long_texts = []
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
-            values = _as_ids(column) if is_id_name(name) else _as_labels(column)
-            if values is None:
+            is_id = is_id_name(name)
+            unknown = () if is_id else UNKNOWN_LABELS  # NA may be the name of a sample
+            words = text_array(["" if cell in unknown else unguarded(cell) for cell in column])
+            if words is None:
                 long_texts.append(name)
                 del columns[name]
-            else:
-                named = is_id_name(name) or is_label_name(name)
-                columns[name] = values if named else as_column(values)
+                continue
+            values = _as_ids(words) if is_id else _as_labels(words)
+            columns[name] = values if is_id or is_label_name(name) else as_column(values)
         if long_texts:
             self.notes.append(f"columns of long texts, not used: {listed(long_texts)}")
         return columns
@@ -269,14 +271,8 @@ def _is_boolean(cell: str) -> bool:
     return cell.strip().lower() in BOOLEANS
 
 
-def _as_ids(cells: Array) -> Array | None:
-    """Return whole numbers where that loses nothing, fractions as numbers, else the words.
-
-    NA may be the name of a sample.
-    """
-    words = text_array([unguarded(cell) for cell in cells])
-    if words is None:
-        return None
+def _as_ids(words: Array) -> Array:
+    """Return whole numbers where that loses nothing, fractions as numbers, else the words."""
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
     known = [word for word in words if not is_missing(word)]
@@ -286,11 +282,8 @@ def _as_ids(cells: Array) -> Array | None:
     return words
 
 
-def _as_labels(cells: Array) -> Array | None:
-    """Return Booleans or numbers where every cell is one and none is lost, else words."""
-    words = text_array(["" if cell in UNKNOWN_LABELS else unguarded(cell) for cell in cells])
-    if words is None:
-        return None
+def _as_labels(words: Array) -> Array:
+    """Return Booleans or numbers where every word is one and none is lost, else the words."""
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
     if all(map(_is_boolean, words)):
