@@ -200,63 +200,40 @@ def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
     return labels
 
 
-class BoxLeastSquares:
-    """Rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
+def box_least_squares(R: Array, targets: Array) -> Floats:
+    """Return the rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
 
-    An active-set method, exact up to rounding, that treats all rows at once; the few where it does
-    not end are solved one by one. R is (m, m), upper triangular and not singular; `targets` is
-    (n, m).
+    An active-set method, exact up to rounding, that treats all rows at once: all weights of a row
+    that violate optimality move to or from their bound, a few times. Mostly this ends at the
+    solution; the few rows where it does not are solved one by one. R is (m, m), upper triangular
+    and not singular; `targets` and the result are (n, m).
     """
-
-    def __init__(self, R: Array, targets: Array) -> None:
-        self.R, self.gram, self.targets = R, R.T @ R, targets
-        self.lengths = np.sqrt(np.diag(self.gram))
-
-    def solve(self) -> Floats:
-        """Return the solutions, one per row."""
-        z: Floats = linalg.solve_triangular(self.R, self.targets.T).T
-        rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
-        most = _MAX_CHANGES * z.shape[1]
-        for row in self._exchange(z, rows):
-            problem = self.R, self.targets[row], (0, 1), "bvls"
-            x = optimize.lsq_linear(*problem, tol=_LEAST, max_iter=most).x
-            z[row] = np.where(np.minimum(x, 1 - x) < _ROUNDING, np.round(x), x)
-        return z
-
-    def _exchange(self, z: Array, rows: Array) -> Array:
-        """Move all weights that violate optimality to or from their bound, a few times.
-
-        Mostly this ends at the solution; the rows where it does not are returned.
-        """
-        low, high = z < 0, z > 1
-        for _ in range(_MAX_BOX_EXCHANGES):
-            if not rows.size:
-                break
-            fixed = low[rows] | high[rows]
-            y = self._minimized(high[rows].astype(np.float64), rows, ~fixed)
-            pull = self._pull(y, rows)
-            low_next = np.where(fixed, low[rows] & (pull <= 0), y < 0)
-            high_next = np.where(fixed, high[rows] & (pull >= 0), y > 1)
-            changed = ((low_next != low[rows]) | (high_next != high[rows])).any(axis=1)
-            z[rows], low[rows], high[rows] = np.clip(y, 0, 1), low_next, high_next
-            rows = rows[changed]
-        return rows
-
-    def _minimized(self, z: Array, rows: Array, free: Array) -> Array:
-        """Return the minimum over the free weights, refined once against rounding."""
-        for _ in range(2):
-            z = z + _newton_steps(self.gram, self._slope(z, rows), free)
-        return z
-
-    def _slope(self, z: Array, rows: Array) -> Array:
-        return (z @ self.R.T - self.targets[rows]) @ self.R
-
-    def _pull(self, z: Array, rows: Array) -> Array:
-        """Return the negative slope of each weight; 0 where rounding decides."""
-        residual = z @ self.R.T - self.targets[rows]
-        slope = residual @ self.R
-        noise = _ROUNDING * np.linalg.norm(residual, axis=1)[:, None] * self.lengths
-        return np.where(np.abs(slope) > noise, -slope, 0.0)
+    gram = R.T @ R
+    lengths = np.sqrt(np.diag(gram))
+    z: Floats = linalg.solve_triangular(R, targets.T).T
+    low, high = z < 0, z > 1
+    rows = np.flatnonzero((low | high).any(axis=1))
+    for _ in range(_MAX_BOX_EXCHANGES):
+        if not rows.size:
+            break
+        fixed = low[rows] | high[rows]
+        y = high[rows].astype(np.float64)
+        for _ in range(2):  # the minimum over the free weights, refined once against rounding
+            y = y + _newton_steps(gram, (y @ R.T - targets[rows]) @ R, ~fixed)
+        residual = y @ R.T - targets[rows]
+        slope = residual @ R
+        noise = _ROUNDING * np.linalg.norm(residual, axis=1)[:, None] * lengths
+        slope = np.where(np.abs(slope) > noise, slope, 0.0)  # 0 where rounding decides
+        low_next = np.where(fixed, low[rows] & (slope >= 0), y < 0)
+        high_next = np.where(fixed, high[rows] & (slope <= 0), y > 1)
+        changed = ((low_next != low[rows]) | (high_next != high[rows])).any(axis=1)
+        z[rows], low[rows], high[rows] = np.clip(y, 0, 1), low_next, high_next
+        rows = rows[changed]
+    most = _MAX_CHANGES * z.shape[1]
+    for row in rows:
+        x = optimize.lsq_linear(R, targets[row], (0, 1), "bvls", tol=_LEAST, max_iter=most).x
+        z[row] = np.where(np.minimum(x, 1 - x) < _ROUNDING, np.round(x), x)
+    return z
 
 
 def _newton_steps(gram: Array, slope: Array, free: Array) -> Array:

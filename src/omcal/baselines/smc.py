@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._graphs import degrees, kmeans_labels, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import (
-    BoxLeastSquares,
+    box_least_squares,
     left_singular_vectors,
     standardized,
     sum_of_squares,
@@ -347,4 +347,4 @@ def anchor_codes(X: Array, anchors: Array, alpha: float) -> Floats:
         )
     # |x - Hᵀz|² + alpha |z|² = |r - Rz|² + constant, without squaring the condition number.
     Q, R = linalg.qr(np.vstack([anchors.T, np.sqrt(alpha) * np.eye(m)]), mode="economic")
-    return BoxLeastSquares(R, X @ Q[: X.shape[1]]).solve()
+    return box_least_squares(R, X @ Q[: X.shape[1]])
