@@ -18,7 +18,7 @@ from omcal.baselines._linalg import centred, inverse_root, sparse_rows, squared_
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 from omcal.machine.threads import row_blocks
-from omcal.method.graph import nearest_columns
+from omcal.method.graph import anchor_weights, nearest_columns
 from omcal.views.view import Matrix
 
 _BLOCK_ENTRIES = 1 << 22
@@ -75,11 +75,8 @@ def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
     each row for which the weights are optimal.
     """
     last = distances[:, -1:]
-    gaps = last - distances[:, :-1]
-    total = gaps.sum(axis=1, keepdims=True)
-    tied = total <= 1e-12 * last
-    weights = np.where(tied, 1.0 / gaps.shape[1], gaps / np.where(tied, 1.0, total))
-    return weights, total[:, 0] / 2
+    weights = anchor_weights(distances, 1e-12 * last)
+    return weights, (last - distances[:, :-1]).sum(axis=1) / 2
 
 
 def graph_of_rows(indices: Array, weights: Array) -> sparse.csr_array:
