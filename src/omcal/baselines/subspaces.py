@@ -259,12 +259,8 @@ class Descent:
         projected: Any = sum(w * (x @ P) for w, x, P in zip(a2, self.X, bases, strict=True))
         self.A = procrustes(projected.T @ self.Z)
         self.Z = project_simplex(projected @ self.A / a2.sum())
-        residuals = np.array(
-            [
-                sum_of_squares(x - self.Z @ (P @ self.A).T)
-                for x, P in zip(self.X, bases, strict=True)
-            ]
-        )
+        fits = [_misfit(x, self.Z, P @ self.A) for x, P in zip(self.X, bases, strict=True)]
+        residuals = np.array(fits)
         floored = np.maximum(residuals, np.finfo(np.float64).tiny)
         # Relative to the best view, whose reciprocal may be beyond the range of floats.
         closeness = floored.min() / floored if squared else np.sqrt(floored.min() / floored)
