@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,8 +86,6 @@ class _Score(Protocol):
     def __call__(self, y_true: ArrayLike, y_pred: ArrayLike) -> float: ...
 
 
-F = TypeVar("F", bound=Callable[..., float])
-
 _OF_TABLE: dict[str, Callable[[_Contingency], float]] = {}
 _AVERAGE = """\
 average : {"max", "arithmetic", "geometric", "min"}, default="max"
@@ -117,15 +115,10 @@ Examples
 """
 
 
-def _documented(returned: str, example: float, more: str = "") -> Callable[[F], F]:
+def _document(score: Any, returned: str, example: float, more: str = "") -> None:
     """Complete the docstring of a score of two arrays of labels."""
-
-    def decorate(score: F) -> F:
-        how = {"summary": score.__doc__, "more": more, "returned": returned, "example": example}
-        score.__doc__ = _DOCSTRING.format(name=score.__name__, **how)
-        return score
-
-    return decorate
+    how = {"summary": score.__doc__, "more": more, "returned": returned, "example": example}
+    score.__doc__ = _DOCSTRING.format(name=score.__name__, **how)
 
 
 def _of_labels(
@@ -139,8 +132,9 @@ def _of_labels(
 
         measured.__name__ = measured.__qualname__ = score.__name__
         measured.__doc__ = score.__doc__
+        _document(measured, returned, example)
         _OF_TABLE[score.__name__] = score
-        return _documented(returned, example)(measured)
+        return measured
 
     return decorate
 
@@ -182,10 +176,12 @@ def _nmi(t: _Contingency, average: Average) -> float:
     return min(max(shared / _AVERAGES[average](*own), 0.0), 1.0)
 
 
-@_documented("0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
     """Return the normalised mutual information (NMI)."""
     return _nmi(_Contingency(y_true, y_pred), average)
+
+
+_document(nmi, "0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
 
 
 @_of_labels(
