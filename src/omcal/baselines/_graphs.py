@@ -111,14 +111,9 @@ def symmetrized(W: Any) -> Any:
     return sparse.csr_array((W + W.T) / 2) if sparse.issparse(W) else (W + W.T) / 2
 
 
-def degrees(W: Any) -> Floats:
-    """Return the row sums."""
-    return np.asarray(W.sum(axis=1)).reshape(-1)
-
-
 def normalized_adjacency(W: Any) -> Any:
     """Return D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
-    scale = inverse_root(degrees(W))
+    scale = inverse_root(W.sum(axis=1))
     # The product of the two factors first: it is the same number on both sides of the diagonal,
     # so that a symmetric W stays symmetric to the last bit.
     if not sparse.issparse(W):

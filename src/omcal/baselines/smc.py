@@ -11,7 +11,7 @@ from scipy import linalg
 from scipy.spatial.distance import cdist
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import degrees, kmeans_labels, neighbor_graph, normalized_adjacency
+from omcal.baselines._graphs import kmeans_labels, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import (
     box_least_squares,
     left_singular_vectors,
@@ -315,7 +315,7 @@ def filtered_views(
     filtered = []
     for x in X:
         W = neighbor_graph(x, k)
-        importance += degrees(W)
+        importance += W.sum(axis=1)
         A = normalized_adjacency(W)
         for _ in range(order):
             x = (1 - strength) * x + strength * (A @ x)
