@@ -10,7 +10,7 @@ import inspect
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from sklearn.utils import Tags, check_random_state
 from omcal.baselines._graphs import graph_bytes
 from omcal.baselines._linalg import copy_bytes
 from omcal.machine.arrays import Seed
-from omcal.machine.declaring import Declared, Declares, Words, declared, parameter
+from omcal.machine.declaring import Declares, Words, declared, parameter
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import scikit_constraints
 from omcal.method.scaling import Scale
@@ -113,9 +113,7 @@ class Baseline(_Fitted, Declares, ABC):
         super().__init_subclass__(**more)
         cls._parameter_constraints = scikit_constraints(declared(cls))
         if "_cluster" in vars(cls) and cls.__doc__:
-            cls.__doc__ = completed(
-                cls.__doc__, cls.__name__, declared(cls), single_view=cls._single_view
-            )
+            cls.__doc__ = completed(cls.__doc__, cls)
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -247,10 +245,9 @@ def is_settled(objective: Sequence[float], tol: float) -> bool:
     return tol > 0 and abs(before - now) <= tol * abs(before)
 
 
-def completed(
-    text: str, name: str, parameters: Mapping[str, Declared], *, single_view: bool
-) -> str:
-    """Return the docstring of the class `name` with all parameters, all attributes, an example."""
+def completed(text: str, cls: type[Baseline]) -> str:
+    """Return the docstring of the class with all parameters, all attributes, an example."""
+    parameters = declared(cls)
     head, *parts = re.split(r"^([A-Z]\w+)\n-+\n", inspect.cleandoc(text), flags=re.M)
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     own = _entries(sections.pop("Parameters", ""))
@@ -268,7 +265,7 @@ def completed(
         for table in (_FIRST, _LAST)
     )
     attributes = first | shown | {key: shown.get(key, last[key]) for key in last}
-    example = _EXAMPLE.format(name=name, key='["view1"]' if single_view else "")
+    example = _EXAMPLE.format(name=cls.__name__, key='["view1"]' if cls._single_view else "")
     made = {"Parameters": "\n".join(listed.values()), "Attributes": "\n".join(attributes.values())}
     made |= {**sections, "Examples": sections.get("Examples", example)}
     body = (f"{key}\n{'-' * len(key)}\n{told.strip()}\n" for key, told in made.items())
