@@ -102,17 +102,14 @@ class FilteredMeans:
 
     def step(self) -> float:
         """Update the weights, then the clusters by a Lloyd step; return the objective."""
-        self.beta: Array = filter_weights(self.flat, self.H, self.centers[self.labels])
+        targets = self.centers[self.labels]
+        # The mixture of the filtered data that is closest to the centre of each sample.
+        self.beta: Array = minimize_on_simplex(self.H, 2 * (self.flat @ targets.ravel()))
         filtered = np.tensordot(self.beta, self.Y, axes=1)
-        self.objective.append(sum_of_squares(filtered - self.centers[self.labels]))
+        self.objective.append(sum_of_squares(filtered - targets))
         self.labels, self.centers = lloyd_step(filtered, self.centers)
         self.objective.append(sum_of_squares(filtered - self.centers[self.labels]))
         return self.objective[-1]
-
-
-def filter_weights(flat: Array, H: Array, targets: Array) -> Floats:
-    """Return the mixture of the filtered data that is closest to the centre of each sample."""
-    return minimize_on_simplex(H, 2 * (flat @ targets.ravel()))
 
 
 def lloyd_step(X: Array, centers: Array) -> tuple[NDArray[np.intp], Floats]:
