@@ -117,7 +117,7 @@ class KMM(Baseline):
         self.objective_ = np.array([graph.objective for graph in solved])
         self.graph_: Any = best.Z
         self.prototype_labels_: Array = best.nearest
-        return best.labels
+        return bipartite_labels(best.Z)
 
     def _prototype_count(self, n: int) -> int:
         c, k = self.n_clusters, self.n_neighbors
@@ -143,7 +143,6 @@ class StructuredGraph(NamedTuple):
     """The graph for given prototypes, and whether the search for it succeeded."""
 
     Z: sparse.csr_array  # n×m, rows sum to 1
-    labels: Array  # component of each sample
     nearest: Array  # nearest prototype of each sample
     objective: float  # Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²
     converged: bool
@@ -171,7 +170,6 @@ def structured_graph(
             break
     return StructuredGraph(
         Z,
-        labels=bipartite_labels(Z),
         nearest=ties.samples.columns[:, 0],
         objective=ties.objective(Z),
         converged=n_successes == 2,
