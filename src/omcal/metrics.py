@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,29 +26,21 @@ __all__ = [
 ]
 
 Average = Literal["max", "arithmetic", "geometric", "min"]
+Counts: TypeAlias = sparse.csr_array  # the samples by class and cluster
 
 
-class _Contingency:
-    """Counts of (class, cluster) pairs, and the sums that the scores need."""
-
-    def __init__(self, y_true: ArrayLike, y_pred: ArrayLike) -> None:
-        classes = _codes(y_true, "y_true")
-        clusters = _codes(y_pred, "y_pred")
-        if len(classes) != len(clusters):
-            raise ValueError(
-                f"y_true has {len(classes)} labels and y_pred has {len(clusters)}; "
-                "give one label per sample in both."
-            )
-        self.n = len(classes)
-        ones = np.ones(self.n, dtype=np.int64)
-        # Sparse, so that as many clusters as samples cost no n×n table.
-        self.counts = sparse.coo_array((ones, (classes, clusters))).tocsr()
-        self.class_sizes = np.bincount(classes)
-        self.cluster_sizes = np.bincount(clusters)
-
-    def pairs(self) -> tuple[int, int, int]:
-        """Count the pairs of samples together in both, in the classes, in the clusters."""
-        return _pairs(self.counts.data), _pairs(self.class_sizes), _pairs(self.cluster_sizes)
+def _contingency(y_true: ArrayLike, y_pred: ArrayLike) -> Counts:
+    """Return the number of samples in each class and cluster; the scores need no more."""
+    classes = _codes(y_true, "y_true")
+    clusters = _codes(y_pred, "y_pred")
+    if len(classes) != len(clusters):
+        raise ValueError(
+            f"y_true has {len(classes)} labels and y_pred has {len(clusters)}; "
+            "give one label per sample in both."
+        )
+    ones = np.ones(len(classes), dtype=np.int64)
+    # Sparse, so that as many clusters as samples cost no n×n table.
+    return sparse.coo_array((ones, (classes, clusters))).tocsr()
 
 
 def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
@@ -77,16 +69,19 @@ def _missing(labels: NDArray[Any]) -> int:
     return 0
 
 
-def _pairs(sizes: NDArray[Any]) -> int:
-    sizes = sizes.astype(np.int64)
-    return int(np.sum(sizes * (sizes - 1) // 2))
+def _pairs(table: Counts | NDArray[np.int64]) -> tuple[int, int, int]:
+    """Count the pairs of samples together in both, in the classes, in the clusters."""
+    cells: Any = table.data if sparse.issparse(table) else table
+    sums = (cells, table.sum(axis=1), table.sum(axis=0))
+    both, in_classes, in_clusters = (int(np.sum(sizes * (sizes - 1) // 2)) for sizes in sums)
+    return both, in_classes, in_clusters
 
 
 class _Score(Protocol):
     def __call__(self, y_true: ArrayLike, y_pred: ArrayLike) -> float: ...
 
 
-_OF_TABLE: dict[str, Callable[[_Contingency], float]] = {}
+_OF_TABLE: dict[str, Callable[[Counts], float]] = {}
 _AVERAGE = """\
 average : {"max", "arithmetic", "geometric", "min"}, default="max"
     How the two entropies are joined in the denominator: "max" as in the paper's tables,
@@ -121,14 +116,12 @@ def _document(score: Any, returned: str, example: float, more: str = "") -> None
     score.__doc__ = _DOCSTRING.format(name=score.__name__, **how)
 
 
-def _of_labels(
-    returned: str, example: float
-) -> Callable[[Callable[[_Contingency], float]], _Score]:
+def _of_labels(returned: str, example: float) -> Callable[[Callable[[Counts], float]], _Score]:
     """Turn a score of a contingency table into one of two arrays of labels, and document it."""
 
-    def decorate(score: Callable[[_Contingency], float]) -> _Score:
+    def decorate(score: Callable[[Counts], float]) -> _Score:
         def measured(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-            return score(_Contingency(y_true, y_pred))
+            return score(_contingency(y_true, y_pred))
 
         measured.__name__ = measured.__qualname__ = score.__name__
         measured.__doc__ = score.__doc__
@@ -140,9 +133,9 @@ def _of_labels(
 
 
 @_of_labels("Above 0, at most 1; 1 where both are the same but for the names.", 0.75)
-def clustering_accuracy(t: _Contingency) -> float:
+def clustering_accuracy(table: Counts) -> float:
     """Return the share of samples whose cluster maps to their class, best one-to-one map (ACC)."""
-    counts = t.counts if t.counts.shape[0] <= t.counts.shape[1] else t.counts.T.tocsr()
+    counts = table if table.shape[0] <= table.shape[1] else table.T.tocsr()
     n_rows = counts.shape[0]
     # One extra column per row lets every row be matched. Every weight is raised by one, because a
     # stored weight of 0 would be no edge.
@@ -152,7 +145,7 @@ def clustering_accuracy(t: _Contingency) -> float:
         sparse.hstack([more, own], format="csr"), maximize=True
     )
     named = col < counts.shape[1]
-    return float(counts[row[named], col[named]].sum() / t.n)
+    return float(counts[row[named], col[named]].sum() / counts.sum())
 
 
 _AVERAGES: dict[str, Callable[[float, float], float]] = {
@@ -163,22 +156,22 @@ _AVERAGES: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def _nmi(t: _Contingency, average: Average) -> float:
+def _nmi(table: Counts, average: Average) -> float:
     if average not in _AVERAGES:
         raise ValueError(
             f"average={average!r} is unknown; use 'max', 'arithmetic', 'geometric' or 'min'."
         )
-    one_class, one_cluster = len(t.class_sizes) == 1, len(t.cluster_sizes) == 1
+    one_class, one_cluster = (size == 1 for size in table.shape)
     if one_class or one_cluster:
         return 1.0 if one_class and one_cluster else 0.0
-    own = float(entropy(t.class_sizes)), float(entropy(t.cluster_sizes))
-    shared = sum(own) - float(entropy(t.counts.data))
+    own = float(entropy(table.sum(axis=1))), float(entropy(table.sum(axis=0)))
+    shared = sum(own) - float(entropy(table.data))
     return min(max(shared / _AVERAGES[average](*own), 0.0), 1.0)
 
 
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
     """Return the normalised mutual information (NMI)."""
-    return _nmi(_Contingency(y_true, y_pred), average)
+    return _nmi(_contingency(y_true, y_pred), average)
 
 
 _document(nmi, "0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
@@ -187,57 +180,53 @@ _document(nmi, "0 to 1; 1 where both are the same but for the names.", 0.6667, _
 @_of_labels(
     "Above 0, at most 1; it rises with the number of clusters, to 1 for one per sample.", 1.0
 )
-def purity(t: _Contingency) -> float:
+def purity(table: Counts) -> float:
     """Return the fraction of samples in the majority class of their cluster."""
-    return float(t.counts.max(axis=0).sum() / t.n)
+    return float(table.max(axis=0).sum() / table.sum())
 
 
 @_of_labels(
     "At most 1, which means the same; about 0 by chance, and below it for less than that.", 0.5714
 )
-def ari(t: _Contingency) -> float:
+def ari(table: Counts) -> float:
     """Return the adjusted Rand index of Hubert and Arabie (ARI)."""
-    return _ari(t.n, *t.pairs())
+    return ari_of_table(table)
 
 
-def ari_of_table(counts: NDArray[np.int64]) -> float:
-    """Return `ari` from a contingency table of classes by clusters.
+def ari_of_table(table: Counts | NDArray[np.int64]) -> float:
+    """Return `ari` from a contingency table of classes by clusters, sparse or not.
 
     Examples
     --------
     >>> round(ari_of_table(np.array([[0, 2, 0], [1, 0, 1]])), 4)
     0.5714
     """
-    sums = (counts, counts.sum(axis=1), counts.sum(axis=0))
-    return _ari(int(counts.sum()), *map(_pairs, sums))
-
-
-def _ari(n: int, both: int, in_classes: int, in_clusters: int) -> float:
-    """Return the adjusted Rand index from the numbers of samples and of pairs."""
+    both, in_classes, in_clusters = _pairs(table)
     if both == in_classes == in_clusters:
         return 1.0
+    n = int(table.sum())
     chance = in_classes * in_clusters / (n * (n - 1) / 2)
     return (both - chance) / ((in_classes + in_clusters) / 2 - chance)
 
 
 @_of_labels("0 to 1.", 0.6667)
-def f_score(t: _Contingency) -> float:
+def f_score(table: Counts) -> float:
     """Return the harmonic mean of pairwise precision and recall."""
-    both, in_classes, in_clusters = t.pairs()
+    both, in_classes, in_clusters = _pairs(table)
     return 2 * both / (in_classes + in_clusters) if in_classes + in_clusters else 1.0
 
 
 @_of_labels("0 to 1.", 1.0)
-def precision(t: _Contingency) -> float:
+def precision(table: Counts) -> float:
     """Return the fraction of pairs in one cluster that are in one class; 1 without such pairs."""
-    both, _, in_clusters = t.pairs()
+    both, _, in_clusters = _pairs(table)
     return both / in_clusters if in_clusters else 1.0
 
 
 @_of_labels("0 to 1.", 0.5)
-def recall(t: _Contingency) -> float:
+def recall(table: Counts) -> float:
     """Return the fraction of pairs in one class that are in one cluster; 1 without such pairs."""
-    both, in_classes, _ = t.pairs()
+    both, in_classes, _ = _pairs(table)
     return both / in_classes if in_classes else 1.0
 
 
@@ -261,9 +250,9 @@ def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") 
     >>> evaluate([0, 0, 1, 1], [1, 1, 0, 0])["accuracy"]
     1.0
     """
-    t = _Contingency(y_true, y_pred)
-    scores = {name: score(t) for name, score in _OF_TABLE.items()}
-    return {"accuracy": scores.pop("clustering_accuracy"), "nmi": _nmi(t, average), **scores}
+    table = _contingency(y_true, y_pred)
+    scores = {name: score(table) for name, score in _OF_TABLE.items()}
+    return {"accuracy": scores.pop("clustering_accuracy"), "nmi": _nmi(table, average), **scores}
 
 
 def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
