@@ -160,8 +160,9 @@ def left_singular_vectors(Z: Array, count: int) -> Floats:
 
 
 def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
-    """Return the n×c matrix with a 1 at the label of each row."""
-    return sparse_rows(labels[:, None], np.ones((len(labels), 1)), n_clusters)
+    """Return the n×c matrix with a 1 at the label, or at the several labels, of each row."""
+    columns = labels.reshape(len(labels), -1)
+    return sparse_rows(columns, np.ones(columns.shape), n_clusters)
 
 
 def sparse_rows(columns: Array, weights: Array, width: int) -> sparse.csr_array:

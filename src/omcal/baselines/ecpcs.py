@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 
 from omcal.baselines._base import Baseline
 from omcal.baselines._graphs import largest_eigenvectors
-from omcal.baselines._linalg import inverse_root, narrow, narrow_bytes, one_hot, sparse_rows
+from omcal.baselines._linalg import inverse_root, narrow, narrow_bytes, one_hot
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
@@ -74,7 +74,7 @@ class ECPCS(Baseline):
             X, self.n_clusters, self.n_partitions, random_state
         )
         base = base_clusters(self.ensemble_)
-        H = membership(base)
+        H = one_hot(base, base.max() + 1)  # membership of samples in base clusters, n × N
         self.similarity_: Floats = propagated_similarity(jaccard(H), self.walk_length)
         if self.consensus == "hc":
             return linkage_labels(enhanced_coassociation(self.similarity_, base), self.n_clusters)
@@ -110,11 +110,6 @@ def base_clusters(ensemble: Array) -> NDArray[np.intp]:
     numbered = [np.unique(labels, return_inverse=True)[1] for labels in ensemble.T]
     offsets = np.cumsum([0] + [labels.max() + 1 for labels in numbered[:-1]])
     return np.asarray(np.column_stack(numbered) + offsets)
-
-
-def membership(base: Array) -> sparse.csr_array:
-    """Return H, the n × N membership of samples in base clusters."""
-    return sparse_rows(base, np.ones(base.shape), base.max() + 1)
 
 
 def jaccard(H: sparse.csr_array) -> Floats:
