@@ -24,6 +24,10 @@ def error(X, p, q, s):
     return np.square(X - np.where(p[:, None] == q, s[p][:, None], 0)).sum()
 
 
+def fit_blocks(X, p, q, c, *, weighted=False):
+    return bkm.swept(bkm.diagonal_sweeps(X, bkm.weights_of(X, weighted), p, q, c))
+
+
 def weighted_error(X, p, q, s):
     r1, r2 = np.sqrt(X.sum(axis=1)), np.sqrt(X.sum(axis=0))
     fit = np.where(p[:, None] == q, s[p][:, None], 0)
@@ -35,8 +39,8 @@ def weighted_error(X, p, q, s):
 def test_objective_never_rises_and_is_the_error(seed, c, weighted):
     rng = np.random.RandomState(seed)
     X = rng.rand(30, 12) if weighted else rng.randn(30, 12)
-    problem = bkm.problem_of(X, weighted)
-    end = bkm.fit_blocks(problem, rng.randint(c, size=30), rng.randint(c, size=12), c)
+    begin = rng.randint(c, size=30), rng.randint(c, size=12)
+    end = fit_blocks(X, *begin, c, weighted=weighted)
     assert (np.diff(end.objective) <= 1e-10 * end.objective[0]).all()
     measure = weighted_error if weighted else error
     assert end.objective[-1] == pytest.approx(measure(X, end.p, end.q, end.S))
@@ -46,8 +50,7 @@ def test_objective_never_rises_and_is_the_error(seed, c, weighted):
 def test_end_is_a_fixed_point(weighted):
     rng = np.random.RandomState(3)
     X = rng.rand(40, 15) + 2 * (rng.randint(3, size=40)[:, None] == rng.randint(3, size=15))
-    problem = bkm.problem_of(X, weighted)
-    end = bkm.fit_blocks(problem, *bkm.start(X, 3, "aligned", rng), 3)
+    end = fit_blocks(X, *bkm.start(X, 3, 3, "aligned", rng), 3, weighted=weighted)
     measure = weighted_error if weighted else error
     assert end.converged
     least = measure(X, end.p, end.q, end.S)
@@ -70,14 +73,14 @@ def test_blocks_are_recovered(noise):
 
 def test_matched_start_pairs_the_two_sides():
     X, p, q = diagonal_blocks(0.2)
-    first_p, first_q = bkm.start(X, 4, "matched", np.random.RandomState(0))
+    first_p, first_q = bkm.start(X, 4, 4, "matched", np.random.RandomState(0))
     assert ari(p, first_p) == ari(q, first_q) == 1
     np.testing.assert_array_equal(first_p[::75], first_q[::50])
 
 
 def test_matched_start_with_fewer_features_than_clusters():
     X = np.random.RandomState(0).rand(30, 2)
-    p, q = bkm.start(X, 5, "matched", np.random.RandomState(0))
+    p, q = bkm.start(X, 5, 5, "matched", np.random.RandomState(0))
     assert len(p) == 30 and len(q) == 2 and q.max() < 5
 
 
@@ -85,10 +88,10 @@ def test_random_start_is_worse_than_aligned():
     accuracy = {
         init: np.mean(
             [
-                clustering_accuracy(p, bkm.fit_blocks(bkm.problem_of(X, False), *begin, 4).p)
+                clustering_accuracy(p, fit_blocks(X, *begin, 4).p)
                 for seed in range(5)
                 for X, p, _ in [diagonal_blocks(0.2, seed)]
-                for begin in [bkm.start(X, 4, init, np.random.RandomState(seed))]
+                for begin in [bkm.start(X, 4, 4, init, np.random.RandomState(seed))]
             ]
         )
         for init in ("aligned", "random")
@@ -111,8 +114,7 @@ def test_sparse_sweeps_are_the_dense_ones():
     begin = rng.randint(4, size=300), rng.randint(4, size=200)
     for weighted in (False, True):
         dense, thin = (
-            bkm.fit_blocks(bkm.problem_of(data, weighted), *begin, 4)
-            for data in (X, sparse.csr_array(X))
+            fit_blocks(data, *begin, 4, weighted=weighted) for data in (X, sparse.csr_array(X))
         )
         np.testing.assert_array_equal(dense.p, thin.p)
         np.testing.assert_allclose(dense.objective, thin.objective)

@@ -10,8 +10,12 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._linalg import refill_empty
-from omcal.baselines.coclustering import FNMTF, block_means, tri_factorize
+from omcal.baselines.coclustering import FNMTF, block_means, full_sweeps, swept
 from omcal.metrics import ari, evaluate
+
+
+def tri_factorize(X, f, g, c, width):
+    return swept(full_sweeps(X, f, g, c, width))
 
 
 def error(X, f, g, S):

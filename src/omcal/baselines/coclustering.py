@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,8 @@ from omcal.baselines._linalg import (
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
+
+Sweep: TypeAlias = tuple[Array, Array, Array, float]  # labels p and q, S, the objective
 
 
 class Blocks(NamedTuple):
@@ -119,9 +122,10 @@ class BKM(CoClustering):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
-        problem = problem_of(X, self.weighted)
-        p, q = start(X, self.n_clusters, self.init, random_state)
-        return self._publish(fit_blocks(problem, p, q, self.n_clusters, max_iter=self.max_iter))
+        weights = weights_of(X, self.weighted)
+        c = self.n_clusters
+        p, q = start(X, c, c, self.init, random_state)
+        return self._publish(swept(diagonal_sweeps(X, weights, p, q, c), self.max_iter))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -129,20 +133,14 @@ class BKM(CoClustering):
         return tags
 
 
-class Problem(NamedTuple):
-    """X, the weights of rows and columns, and the squared norm of the fitted matrix."""
+def weights_of(X: Matrix, weighted: bool) -> tuple[Array, Array, float]:
+    """Return the weights of rows and of columns, and the squared norm of the fitted matrix.
 
-    X: Matrix
-    row_weights: Array
-    column_weights: Array
-    squared_norm: float
-
-
-def problem_of(X: Matrix, weighted: bool) -> Problem:
-    """Return ‖X − P S Qᵀ‖², or ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² with the sums D of X."""
+    Those of ‖X − P S Qᵀ‖², or of ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² with the sums D of X.
+    """
     total = float(squared_norms(X).sum())
     if not weighted:
-        return Problem(X, np.ones(X.shape[0]), np.ones(X.shape[1]), total)
+        return np.ones(X.shape[0]), np.ones(X.shape[1]), total
     if X.min() < 0:
         raise ValueError(
             f"Negative values in data passed to BKM with weighted=True (least: {X.min():g}); shift "
@@ -150,40 +148,52 @@ def problem_of(X: Matrix, weighted: bool) -> Problem:
         )
     d1, d2 = (np.asarray(X.sum(axis=axis)).ravel() for axis in (1, 0))
     scaled = sparse.diags_array(inverse_root(d1)) @ X @ sparse.diags_array(inverse_root(d2))
-    return Problem(X, d1, d2, float(squared_norms(scaled).sum()))
+    return d1, d2, float(squared_norms(scaled).sum())
 
 
-def start(X: Matrix, c: int, init: str, random_state: np.random.RandomState) -> tuple[Array, Array]:
-    """Return the first labels of the rows and of the columns."""
+def start(
+    X: Matrix, c: int, width: int, init: str, random_state: np.random.RandomState
+) -> tuple[Array, Array]:
+    """Return the first labels of the rows, of c clusters, and of the columns, of `width`."""
     n, d = X.shape
     if init == "random":
-        return random_state.randint(c, size=n), random_state.randint(c, size=d)
+        return random_state.randint(c, size=n), random_state.randint(width, size=d)
     p = kmeans_labels(X, c, random_state, n_init=1)
     if init == "aligned":
         means = row_sums(X, p, c) / np.maximum(np.bincount(p, minlength=c), 1)[:, None]
         return p, means.argmax(axis=0)
-    q = kmeans_labels(X.T, min(c, d), random_state, n_init=1)
-    _, partner = linear_sum_assignment(column_sums(row_sums(X, p, c), q, c), maximize=True)
-    return p, np.argsort(partner)[q]
+    q = kmeans_labels(X.T, min(width, d), random_state, n_init=1)
+    if init == "matched":
+        _, partner = linear_sum_assignment(column_sums(row_sums(X, p, c), q, c), maximize=True)
+        q = np.argsort(partner)[q]
+    return p, q
 
 
-def fit_blocks(problem: Problem, p: Array, q: Array, c: int, *, max_iter: int = 100) -> Blocks:
-    """Sweep over S, P and Q from the labels `p` of rows and `q` of columns until none changes."""
-    X, d1, d2, squared_norm = problem
-    XQ = column_sums(X, q, c)
-    s, explained = block_scales(XQ, d1, d2, p, q, c)
-    objective = [max(squared_norm - explained, 0.0)]
+def swept(sweeps: Iterator[Sweep], max_iter: int = 100) -> Blocks:
+    """Sweep until no label changes; the first of the `sweeps` is the start."""
+    p, q, S, error = next(sweeps)
+    objective = [max(error, 0.0)]
     converged = False
     while not converged and len(objective) <= max_iter:
         before = p, q
+        p, q, S, error = next(sweeps)
+        objective.append(max(error, 0.0))
+        converged = np.array_equal(p, before[0]) and np.array_equal(q, before[1])
+    return Blocks(p, q, S, objective, converged)
+
+
+def diagonal_sweeps(
+    X: Matrix, weights: tuple[Array, Array, float], p: Array, q: Array, c: int
+) -> Iterator[Sweep]:
+    """Yield the given labels, then those of each sweep of BKM over P and Q."""
+    d1, d2, squared_norm = weights
+    while True:
+        XQ = column_sums(X, q, c)
+        s, explained = block_scales(XQ, d1, d2, p, q, c)
+        yield p, q, s, squared_norm - explained
         p = _diagonal_costs(XQ, s, d1, np.bincount(q, d2, minlength=c)).argmin(axis=1)
         XtP = row_sums(X, p, c).T
         q = _diagonal_costs(XtP, s, d2, np.bincount(p, d1, minlength=c)).argmin(axis=1)
-        XQ = column_sums(X, q, c)
-        s, explained = block_scales(XQ, d1, d2, p, q, c)
-        objective.append(max(squared_norm - explained, 0.0))
-        converged = np.array_equal(p, before[0]) and np.array_equal(q, before[1])
-    return Blocks(p, q, s, objective, converged)
 
 
 def block_scales(
@@ -259,7 +269,7 @@ class FNMTF(CoClustering):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
-        n, d = X.shape
+        d = X.shape[1]
         c = self.n_clusters
         width = self.n_feature_clusters
         if width is not None and width > d:
@@ -268,37 +278,23 @@ class FNMTF(CoClustering):
             )
         width = min(c, d) if width is None else width
         squared_norms(X)  # raises on overflow
-        if self.init == "kmeans":
-            f = kmeans_labels(X, c, random_state, n_init=1)
-            g = kmeans_labels(X.T, width, random_state, n_init=1)
-        else:
-            f = random_state.randint(c, size=n)
-            g = random_state.randint(width, size=d)
-        return self._publish(tri_factorize(X, f, g, c, width, max_iter=self.max_iter))
+        f, g = start(X, c, width, self.init, random_state)
+        return self._publish(swept(full_sweeps(X, f, g, c, width), self.max_iter))
 
 
-def tri_factorize(
-    X: Matrix, f: Array, g: Array, c: int, width: int, *, max_iter: int = 100
-) -> Blocks:
-    """Sweep over S, G and F from the labels `f` of rows and `g` of columns until none changes."""
+def full_sweeps(X: Matrix, f: Array, g: Array, c: int, width: int) -> Iterator[Sweep]:
+    """Yield the given labels, then those of each sweep of FNMTF over G and F."""
     norms = squared_norms(X)
-    FtX = row_sums(X, f, c)
-    S, explained = block_means(FtX, f, g, c, width)
-    objective = [max(norms.sum() - explained, 0.0)]
-    converged = False
-    while not converged and len(objective) <= max_iter:
-        before = f, g
+    while True:
+        FtX = row_sums(X, f, c)
+        S, explained = block_means(FtX, f, g, c, width)
+        yield f, g, S, norms.sum() - explained
         g = _costs(FtX.T, S.T, np.bincount(f, minlength=c)).argmin(axis=1)
         costs = _costs(column_sums(X, g, width), S, np.bincount(g, minlength=width))
         f = costs.argmin(axis=1)
         residuals = norms + costs[np.arange(len(f)), f]
         # Within rounding of 0 a sample is fitted exactly.
         f = refill_empty(f, np.where(residuals > 1e-12 * norms, residuals, 0), c)
-        FtX = row_sums(X, f, c)
-        S, explained = block_means(FtX, f, g, c, width)
-        objective.append(max(norms.sum() - explained, 0.0))
-        converged = np.array_equal(f, before[0]) and np.array_equal(g, before[1])
-    return Blocks(f, g, S, objective, converged)
 
 
 def block_means(FtX: Array, f: Array, g: Array, c: int, width: int) -> tuple[Array, float]:
