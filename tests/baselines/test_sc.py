@@ -10,11 +10,10 @@ from omcal.baselines.plain import SC
 from omcal.metrics import ari, evaluate
 
 
-def test_affinity_has_a_zero_diagonal():
-    squared = np.array([[0.0, 2.0], [2.0, 0.0]])
-    np.testing.assert_allclose(
-        sc.gaussian_affinity(squared, 0.5), np.exp(-4) * (1 - np.eye(2)), rtol=1e-12
-    )
+def test_no_sample_is_its_own_neighbour():
+    X = np.array([[1000.0], [0.0], [0.1], [50.0], [50.1]])
+    lengths = np.linalg.norm(SC(2, sigma=0.5, random_state=0).fit(X).embedding_, axis=1)
+    np.testing.assert_allclose(lengths, [0, 1, 1, 1, 1], atol=1e-12)
 
 
 def test_median_width():

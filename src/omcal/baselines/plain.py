@@ -140,8 +140,9 @@ class SC(Baseline):
         self.sigma_: float = (
             median_distance(squared, random_state) if self.sigma is None else self.sigma
         )
-        A = gaussian_affinity(squared, self.sigma_)
+        A = np.exp(squared / (-2 * self.sigma_**2))
         del squared  # n×n, and done with
+        np.fill_diagonal(A, 0)
         self.embedding_: Floats = spectral_embedding(A, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
 
@@ -158,10 +159,3 @@ def median_distance(squared: Array, random_state: np.random.RandomState) -> floa
         return median
     # Most samples are equal: the others set the width, and with no others any width does.
     return float(pairs[pairs > 0].mean()) if pairs.any() else 1.0
-
-
-def gaussian_affinity(squared: Array, sigma: float) -> Array:
-    """Return exp(−d² / 2σ²) with a zero diagonal."""
-    A = np.exp(squared / (-2 * sigma**2))
-    np.fill_diagonal(A, 0)
-    return A
