@@ -7,7 +7,7 @@ they differ.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -139,7 +139,10 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     known = {} if data is None else {k: one.status(data) for k, one in PAPER_DATASETS.items()}
     summary = Summary(current, known)
     tables = list(all_tables(plan, summary))
-    write_tables(tables, out / "tables")
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        for ending in (".md", ".tex", ".csv"):
+            table.write(out / "tables" / f"{table.name}{ending}")
     figures = write_figures(plan, summary, out / "figures")
     text, html = out / "reproduction.md", out / "report.html"
     sections = page_sections(plan, summary, tables, figures)
@@ -147,14 +150,6 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     of_the_paper = [one for one in tables if one.name.startswith(("results_", "times", "single_"))]
     write_whole(html, webpage({**sections, "Clustering results": of_the_paper}))
     return [html, text, out / "tables", out / "figures"]
-
-
-def write_tables(tables: Iterable[Table], folder: Path) -> None:
-    """Write each table as .md, .tex and .csv."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        for ending in (".md", ".tex", ".csv"):
-            table.write(folder / f"{table.name}{ending}")
 
 
 def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
