@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omcal.machine.files import write_whole
 from omcal.plots.palette import LIGHT, colour_of
 from omcal.report.html import (
     Html,
@@ -213,27 +210,18 @@ def tree_payload(tree: ClusterTree, ids: Collection[object] | None, n: int) -> d
     }
 
 
-def write_tree(
-    tree: ClusterTree,
-    path: str | os.PathLike[str],
-    *,
-    ids: Collection[object] | None = None,
-    title: str | None = None,
-) -> Path:
-    """Write the page of a tree; see `ClusterTree.write`."""
+def tree_page(tree: ClusterTree, ids: Collection[object] | None, title: str | None) -> str:
+    """Return the page that `ClusterTree.write` writes."""
     n = tree.all_labels.shape[1]
     if ids is not None and len(ids) != n:
         raise ValueError(f"ids has {len(ids)} entries for {n} samples; give one per sample.")
     shown = {"samples": f"{n:,}", "levels": f"{tree.numbers[0]} to {tree.numbers[-1]}"}
     if tree.suggestion is not None:
         shown["suggested"] = f"{tree.suggestion}"
-    text = page(
+    return page(
         title=title or f"{n:,} samples in {tree.numbers[0]} to {tree.numbers[-1]} clusters",
         kind="Cluster tree",
         lead=facts(shown),
         sections=[tree_section(tree)],
         data=tree_payload(tree, ids, n),
     )
-    path = Path(path)
-    write_whole(path, text)
-    return path

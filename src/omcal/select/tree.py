@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.machine.arrays import Array, Floats, Seed
+from omcal.machine.files import write_whole
 from omcal.method.points import members
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.explain import best_overlaps
@@ -172,9 +173,11 @@ class ClusterTree:
         pathlib.Path
             The file.
         """
-        from omcal.report.tree import write_tree
+        from omcal.report.tree import tree_page
 
-        return write_tree(self, path, ids=ids, title=title)
+        path = Path(path)
+        write_whole(path, tree_page(self, ids, title))
+        return path
 
 
 def cluster_tree(
