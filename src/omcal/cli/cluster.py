@@ -28,7 +28,7 @@ from omcal.cli.options import (
 )
 from omcal.cli.outputs import Outputs, require_ending, require_label_format, samples_of
 from omcal.cli.reading import Reading, reads, remarks, suggested
-from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
+from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters
 
 if TYPE_CHECKING:
     from omcal import OMCAL
@@ -283,9 +283,7 @@ def _show(result: dict[str, Any]) -> None:
             for weight in ["" if v["weight"] is None else f"{v['weight']:.3f}"]
         ],
     )
-    print_clusters(result["cluster_sizes"])
-    if result["scores"] is not None:
-        print_scores(result["scores"])
+    print_clusters(result["cluster_sizes"], result["scores"])
     stdout().print(_ending(result))
     print_files(result, "report", "model")
 

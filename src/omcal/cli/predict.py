@@ -14,7 +14,7 @@ from omcal.cli.console import collected_warnings
 from omcal.cli.options import takes
 from omcal.cli.outputs import Outputs, require_label_format, samples_of
 from omcal.cli.reading import Reading, reads, remarks
-from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
+from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -115,7 +115,5 @@ def _offer(reading: Reading, fitted: list[str]) -> str:
 
 
 def _show(result: dict[str, Any]) -> None:
-    print_clusters(result["cluster_sizes"])
-    if result["scores"] is not None:
-        print_scores(result["scores"])
+    print_clusters(result["cluster_sizes"], result["scores"])
     print_files(result)

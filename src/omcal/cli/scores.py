@@ -42,19 +42,16 @@ _KINDS = (
 )
 
 
-def print_clusters(sizes: Sequence[int]) -> None:
-    """Print the sizes of the clusters; of many only the largest."""
+def print_clusters(sizes: Sequence[int], scores: dict[str, float] | None = None) -> None:
+    """Print the sizes of the clusters, of many only the largest, and the scores of the paper."""
     n = sum(sizes)
     listed = sorted(sorted(range(len(sizes)), key=lambda c: -sizes[c])[:_LISTED_CLUSTERS])
     title = "Clusters" if len(listed) == len(sizes) else f"The {len(listed)} largest clusters"
     rows = [(str(c), str(sizes[c]), f"{sizes[c] / n:.1%}") for c in listed]
     print_table(title, ("cluster", "samples", "share"), rows)
-
-
-def print_scores(scores: dict[str, float]) -> None:
-    """Print the scores that the paper reports."""
-    rows = [(TITLES[name], f"{scores[name]:.3f}") for name in PAPER_SCORES]
-    print_table("Agreement with the classes", ("score", "value"), rows)
+    if scores is not None:
+        listed_scores = [(TITLES[name], f"{scores[name]:.3f}") for name in PAPER_SCORES]
+        print_table("Agreement with the classes", ("score", "value"), listed_scores)
 
 
 def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
