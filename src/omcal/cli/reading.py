@@ -221,13 +221,6 @@ def reads(*, labels: bool = True, views: Any = options.ViewNames) -> Callable[[C
     return gathers("reading", taken, given)
 
 
-def absences(data: MultiViewData) -> list[str]:
-    """Return a remark on the views that lack samples, if there are any."""
-    lacking = {name: int((~here).sum()) for name, here in (data.present or {}).items()}
-    listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
-    return [f"of {data.n_samples} samples {listed}"] if listed else []
-
-
 def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
     """Return remarks on ids, labels, columns and absent samples.
 
@@ -238,7 +231,9 @@ def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
     notes = other_notes(data) if new else data.notes
     taken = [f"ids: {data.id_name}"] if data.ids is not None else []
     taken += [f"labels: {data.label_name}"] if data.labels is not None else []
-    return [*taken, *notes, *absences(data)]
+    lacking = {name: int((~here).sum()) for name, here in (data.present or {}).items()}
+    listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
+    return [*taken, *notes, *([f"of {data.n_samples} samples {listed}"] if listed else [])]
 
 
 def suggested(
