@@ -154,27 +154,23 @@ class _BarHandler(logging.Handler):
 
     def __init__(self, bar: Progress, model: Any) -> None:
         super().__init__()
-        self._bar = bar
-        self._n_init = getattr(model, "n_init", 1)
-        self._max_iter = getattr(model, "max_iter", None)
-        self._joined = hasattr(model, "n_runs")
+        self._bar, self._model = bar, model
         self._task = bar.add_task("anchors and graphs", total=None, state="")
 
     def emit(self, record: logging.LogRecord) -> None:
         from omcal.model import progress
 
-        state = visible(record.getMessage())
+        shown: dict[str, Any] = {"state": visible(record.getMessage())}
         match (record.msg, record.args):
             case (progress.RUN_DONE, (int(run), int(n_runs), *_)):
-                self._move(f"run {run}/{n_runs}", run, n_runs)
+                shown |= {"description": f"run {run}/{n_runs}", "completed": run, "total": n_runs}
             case (progress.ITERATION_DONE, (int(start), int(iteration), float(objective))):
-                state = f"iteration {iteration}, objective {objective:.6g}"
-                if not self._joined:  # iterations of several runs come in turn
-                    self._move(f"start {start}/{self._n_init}", iteration, self._max_iter)
-        self._bar.update(self._task, state=state)
-
-    def _move(self, description: str, completed: int, total: int | None) -> None:
-        self._bar.update(self._task, description=description, completed=completed, total=total)
+                shown["state"] = f"iteration {iteration}, objective {objective:.6g}"
+                if not hasattr(self._model, "n_runs"):  # iterations of several runs come in turn
+                    n_init = getattr(self._model, "n_init", 1)
+                    shown |= {"description": f"start {start}/{n_init}", "completed": iteration}
+                    shown["total"] = getattr(self._model, "max_iter", None)
+        self._bar.update(self._task, **shown)
 
 
 @contextmanager
@@ -202,10 +198,8 @@ class _CellObserver:
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("cells", total=None, state="")
-        self._total = self._done = 0
 
     def begin(self, total: int, done: int, again: int) -> None:
-        self._total, self._done = total, done
         self._bar.update(self._task, total=total, completed=done)
         repeated = f"; {again} ended with an error and run again" if again else ""
         report_line(f"{total} cells, {done} of them finished before{repeated}")
@@ -217,11 +211,11 @@ class _CellObserver:
     def finish(self, record: Record) -> None:
         from omcal.experiments.plan import Cell
 
-        self._done += 1
         self._bar.advance(self._task)
+        task = self._bar.tasks[self._task]
         if record["status"] == "ok":
             name, score = next(iter(record["scores"].items()))
             said = f"{name} {score:.3f}, {record['seconds']:.1f} s"
         else:
             said = f"{record['status']}, {record['error']}"
-        report_line(f"[{self._done}/{self._total}] {Cell.of(record)}: {said}")
+        report_line(f"[{task.completed:.0f}/{task.total:.0f}] {Cell.of(record)}: {said}")
