@@ -251,8 +251,7 @@ class Packed:
 
     def __init__(self) -> None:
         self.layout: dict[str, list[Any]] = {}
-        self.parts: list[bytes] = []
-        self.size: int = 0
+        self._packed = bytearray()
 
     def add(self, name: str, array: Array) -> None:
         """Add an array under a name."""
@@ -265,11 +264,9 @@ class Packed:
         self._put(name, "text", data, len(data))
 
     def _put(self, name: str, kind: str, data: bytes, length: int) -> None:
-        self.layout[name] = [kind, self.size, length]
-        data += bytes(-len(data) % 4)
-        self.parts.append(data)
-        self.size += len(data)
+        self.layout[name] = [kind, len(self._packed), length]
+        self._packed += data + bytes(-len(data) % 4)
 
     def text(self) -> str:
         """Return everything, compressed, as base64."""
-        return b64encode(zlib.compress(b"".join(self.parts))).decode()
+        return b64encode(zlib.compress(self._packed)).decode()
