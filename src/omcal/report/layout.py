@@ -125,7 +125,7 @@ def lay_out(
     if len(some) == len(rows):
         return to_unit_square(xy)
     with one_blas_thread():
-        search = _Search(points, rng)
+        search = _search_among(points, rng)
         nearest = np.concatenate(
             map_blocks(lambda block: search(points_of(rows[block])), len(rows), _BLOCK)
         )
@@ -200,29 +200,26 @@ def mixed_clusters(xy: Array, labels: Array) -> list[int]:
     return np.flatnonzero((sizes > 1) & (means < _MIXED * reach)).tolist()
 
 
-class _Search:
-    """Search for the nearest of many points: among those of the cells around a sample.
+def _search_among(targets: Points, rng: np.random.RandomState) -> Callable[[Points], Array]:
+    """Return a search for the nearest of many targets: among those of the cells around a sample.
 
-    Each point belongs to the cell of its nearest pivot. Of 4000 points about 500 are compared;
+    Each target belongs to the cell of its nearest pivot. Of 4000 targets about 500 are compared;
     with all of them a map of 10⁵ samples takes 2.4 times as long (benchmarks/layout.py).
     """
+    pivots = targets[rng.permutation(len(targets))[:_CELLS]]
+    near = NearestNeighbors(n_neighbors=min(_AROUND, len(pivots)), algorithm="brute")
+    around = near.fit(pivots).kneighbors(pivots, return_distance=False)
+    home = nearest_of(pivots, targets)
+    candidates_of = [np.flatnonzero(np.isin(home, cells)) for cells in around]
 
-    def __init__(self, points: Points, rng: np.random.RandomState) -> None:
-        pivots = points[rng.permutation(len(points))[:_CELLS]]
-        near = NearestNeighbors(n_neighbors=min(_AROUND, len(pivots)), algorithm="brute")
-        around = near.fit(pivots).kneighbors(pivots, return_distance=False)
-        self.pivots, self.points = pivots, points
-        home = nearest_of(pivots, points)
-        self.candidates = [np.flatnonzero(np.isin(home, cells)) for cells in around]
-
-    def __call__(self, points: Points) -> Array:
-        found, cells = np.empty(len(points), dtype=np.intp), nearest_of(self.pivots, points)
-        for cell, candidates in enumerate(self.candidates):
-            inside = cells == cell
-            if inside.any():
-                at = nearest_of(self.points[candidates], points[inside])
-                found[inside] = candidates[at]
+    def search(points: Points) -> Array:
+        found, cells = np.empty(len(points), dtype=np.intp), nearest_of(pivots, points)
+        for cell in np.unique(cells):
+            inside, candidates = cells == cell, candidates_of[cell]
+            found[inside] = candidates[nearest_of(targets[candidates], points[inside])]
         return found
+
+    return search
 
 
 def nearest_of(targets: Points, points: Points) -> Array:
