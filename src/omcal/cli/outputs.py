@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,14 +77,16 @@ class Outputs:
             return str(path)
         try:
             write(path)
+            return str(path)
         except OSError as error:
             self._failures.append(f"{option} {path}: {error.strerror or error}")
-        else:
-            return str(path)
-        found = _written_elsewhere(path, write) if elsewhere else None
-        if found is not None:
-            self._failures[-1] += f"; it is in {found}"
-        return None if found is None else str(found)
+        name = f"{path.stem}-{secrets.token_hex(4)}{path.suffix}"
+        for folder in (Path(tempfile.gettempdir()), Path.cwd(), Path.home()) if elsewhere else ():
+            with suppress(OSError):
+                write(folder / name)
+                self._failures[-1] += f"; it is in {folder / name}"
+                return str(folder / name)
+        return None
 
     def write_labels(
         self, model: Any, labels: Array, data: MultiViewData, X: Any, certainty: bool | None
@@ -152,17 +155,6 @@ def _same(one: Path, other: Path) -> bool:
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
-
-
-def _written_elsewhere(path: Path, write: Callable[[Path], object]) -> Path | None:
-    name = f"{path.stem}-{secrets.token_hex(4)}{path.suffix}"
-    for folder in (Path(tempfile.gettempdir()), Path.cwd(), Path.home()):
-        try:
-            write(folder / name)
-        except OSError:
-            continue
-        return folder / name
-    return None
 
 
 def require_ending(path: Path | None, option: str, endings: Sequence[str]) -> None:
