@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from omcal.machine.arrays import Array
+from omcal.metrics import overlaps
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
 from omcal.model.view_effects import Range, ViewExplanation
@@ -195,8 +196,7 @@ def class_table(classes: Array, labels: Array, n_clusters: int) -> tuple[Array, 
     [['a', 'b'], [2, 0, 1], [[2, 0], [0, 2], [1, 0]]]
     """
     names, codes = np.unique(classes, return_inverse=True)
-    cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
-    counts = cells.reshape(n_clusters, len(names))
+    counts = overlaps(labels, codes, len(names), n_clusters)
     clusters, matched = linear_sum_assignment(counts, maximize=True)
     place = counts.argmax(axis=1) + counts.shape[1]
     place[clusters] = matched

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Floats
 from omcal.machine.optional import require
 from omcal.plots.palette import LIGHT
 
@@ -123,7 +123,9 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | Non
     if B.ndim != 2 or B.shape[0] != B.shape[1] or B.size == 0:
         raise ValueError(f"B has shape {B.shape}; give a square matrix, samples × samples.")
     ax = new_axes(ax)
-    ax.imshow(B, cmap="Blues", vmin=0.0, vmax=_saturation(B), interpolation="nearest")
+    # A few very similar pairs must not decide the darkest colour.
+    darkest = np.quantile(B[B > 0], 0.98) if (B > 0).any() else 1.0
+    ax.imshow(B, cmap="Blues", vmin=0.0, vmax=darkest, interpolation="nearest")
     for boundary in np.asarray([] if boundaries is None else boundaries):
         ax.axhline(boundary - 0.5, color=ORANGE, linewidth=0.5, alpha=0.6)
         ax.axvline(boundary - 0.5, color=ORANGE, linewidth=0.5, alpha=0.6)
@@ -309,12 +311,6 @@ def _power_of_ten(value: float) -> str:
     """Return 10⁻³ for 0.001; other numbers as they are."""
     exponent = round(np.log10(value)) if value > 0 else 0
     return f"$10^{{{exponent}}}$" if np.isclose(value, 10.0**exponent) else f"{value:g}"
-
-
-def _saturation(B: Array) -> float:
-    """Return the value of the darkest colour, which a few very similar pairs must not decide."""
-    positive = B[B > 0]
-    return float(np.quantile(positive, 0.98)) if positive.size else 1.0
 
 
 def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...], meaning: str) -> Floats:
