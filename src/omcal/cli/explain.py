@@ -81,13 +81,7 @@ def explain(
         "suggestion": suggestion,
         "version": omcal.__version__,
     }
-
-    def show(_: object) -> None:
-        _show(found)
-        if described is not None:
-            _show_clusters(described)
-
-    deliver(result, show, as_json=as_json, quiet=quiet)
+    deliver(result, lambda _: _show(found, described), as_json=as_json, quiet=quiet)
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:
@@ -99,7 +93,7 @@ def _draw(found: ViewExplanation, path: Path) -> None:
         figure.savefig(temporary, format=path.suffix.lower().removeprefix(".") or "png", dpi=150)
 
 
-def _show(found: ViewExplanation) -> None:
+def _show(found: ViewExplanation, described: ClusterDescription | None) -> None:
     header, *rows = found._table()
     print_table("Views", header, rows)
     by_cluster = [
@@ -109,9 +103,7 @@ def _show(found: ViewExplanation) -> None:
     names = [view.name for view in found.views]
     print_table("Agreement by cluster", ("cluster", "samples", *names), by_cluster)
     stdout().print(*found.remarks(), sep="\n", soft_wrap=True)
-
-
-def _show_clusters(described: ClusterDescription) -> None:
-    header, *rows = described._table()
-    print_table("What makes each cluster", header, rows)
-    stdout().print(*described.remarks(), sep="\n", soft_wrap=True)
+    if described is not None:
+        header, *rows = described._table()
+        print_table("What makes each cluster", header, rows)
+        stdout().print(*described.remarks(), sep="\n", soft_wrap=True)

@@ -73,11 +73,7 @@ def tune(
         "trials": [_plain(t) for t in trials],
         "notes": remarks(data),
     }
-
-    def show(_: object) -> None:
-        _show(reading, n_clusters, trials)
-
-    deliver(result, show, as_json=as_json, quiet=quiet)
+    deliver(result, lambda _: _show(reading, n_clusters, trials), as_json=as_json, quiet=quiet)
 
 
 def numbers(option: str, listed: str, kind: type = float) -> list[Any]:
