@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 
 import numpy as np
@@ -48,18 +47,9 @@ _FILTERED = 12  # clusters above which the list of them can be searched
 
 def all_sections(f: Findings) -> list[Section]:
     """Return the sections that have content, from the result to its making."""
-    makers: tuple[Callable[[Findings], Section | None], ...] = (
-        clusters,
-        features,
-        views,
-        classes,
-        samples,
-        runs,
-        convergence,
-        data,
-        repeat,
-    )
-    return [section for section in (make(f) for make in makers) if section is not None]
+    result = clusters(f), features(f), views(f), classes(f), samples(f)
+    making = runs(f), convergence(f), data(f), repeat(f)
+    return [section for section in (*result, *making) if section is not None]
 
 
 def clusters(f: Findings) -> Section:
