@@ -213,37 +213,22 @@ class _Search:
             for c, level in levels.items():
                 listed = (level.labels, *level.runs)
                 self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
+            self._draw_curves()
             score, last = self.score, slice(-_FALLEN[0], None)
             fallen = self.far[last] & (score[last] < score.max() - _FALLEN[1])
             if may_stop and fallen.all():
                 break
 
-    @property
-    def numbers(self) -> list[int]:
-        return sorted(self.levels)
-
-    @property
-    def modularity(self) -> Floats:
-        return np.array([self._modularity[c][0] for c in self.numbers])
-
-    @property
-    def stability(self) -> Floats:
-        return np.array([self.levels[c].stability for c in self.numbers])
-
-    @property
-    def chance(self) -> Floats:
-        known = sorted(self._chance)
-        values = [self._chance[c] for c in known]
-        return np.interp(np.log(self.numbers), np.log(known), values)
-
-    @property
-    def score(self) -> Floats:
-        return scores(self.modularity, self.stability, self.chance)
-
-    @property
-    def far(self) -> Mask:
-        """Return a mask of the numbers that are unusually large for the number of samples."""
-        return np.asarray(np.array(self.numbers) > max(_FAR, self._runs.n**0.5))
+    def _draw_curves(self) -> None:
+        """Set the curves over all numbers that were tried, in ascending order."""
+        self.numbers = sorted(self.levels)
+        self.modularity: Floats = np.array([self._modularity[c][0] for c in self.numbers])
+        self.stability: Floats = np.array([self.levels[c].stability for c in self.numbers])
+        known, values = zip(*sorted(self._chance.items()), strict=True)
+        self.chance: Floats = np.interp(np.log(self.numbers), np.log(known), values)
+        self.score = scores(self.modularity, self.stability, self.chance)
+        # Unusually large for the number of samples.
+        self.far: Mask = np.array(self.numbers) > max(_FAR, self._runs.n**0.5)
 
     @property
     def best(self) -> int:
