@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
     from omcal.select import ClusterNumber
 
-_PANEL = "How the files are read"
+_how_read = partial(typer.Option, rich_help_panel="How the files are read")
 
 
 Files = Annotated[
@@ -46,32 +47,25 @@ LabelSource = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option(
+    _how_read(
         "--id",
         metavar="NAME",
         help="Name of the column of ids; none: ids and row numbers are features.",
-        rich_help_panel=_PANEL,
     ),
 ]
 JoinOption = Annotated[
     Literal["outer", "inner"],
-    typer.Option(
-        "--join",
-        help="Of several files: all samples (outer), or those in every file (inner).",
-        rich_help_panel=_PANEL,
+    _how_read(
+        "--join", help="Of several files: all samples (outer), or those in every file (inner)."
     ),
 ]
-Transpose = Annotated[
-    bool,
-    typer.Option("--transpose", help="Samples are in columns.", rich_help_panel=_PANEL),
-]
+Transpose = Annotated[bool, _how_read("--transpose", help="Samples are in columns.")]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    _how_read(
         "--header/--no-header",
         help="Whether the first row of tables holds names; by default decided by its cells.",
         show_default=False,
-        rich_help_panel=_PANEL,
     ),
 ]
 
