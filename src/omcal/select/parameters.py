@@ -26,6 +26,7 @@ from omcal.views.reading import read_views
 from omcal.views.view import Views
 
 _SILHOUETTE_SAMPLES = 2000
+_Fit = tuple[Array, int]  # a part of the samples, and a seed
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,12 @@ def tune_without_labels(
     sample = _Sample(views, kept)
     size = max(2, round(fraction * len(kept)))
     parts = [np.sort(rng.permutation(len(kept))[:size]) for _ in range(n_fits)]
-    seeds = [int(seed) for seed in rng.randint(2**31, size=n_fits)]
+    fits = list(zip(parts, rng.randint(2**31, size=n_fits).tolist(), strict=True))
     trials = []
     for values in itertools.product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
         model = OMCAL(n_clusters, **{**fixed, **parameters})
-        trials.append(_trial(model, parameters, sample, parts, seeds))
+        trials.append(_trial(model, parameters, sample, fits))
         progress(trials[-1])
     return _ranked(trials, n_clusters)
 
@@ -173,16 +174,10 @@ class _Sample:
         self.space = sparse.hstack(blocks, format="csr") if sparsely else np.hstack(blocks)
 
 
-def _trial(
-    model: OMCAL,
-    parameters: dict[str, Any],
-    sample: _Sample,
-    parts: list[Array],
-    seeds: list[int],
-) -> Trial:
+def _trial(model: OMCAL, parameters: dict[str, Any], sample: _Sample, fits: list[_Fit]) -> Trial:
     """Return the scores of a model that is fitted to each part of the samples."""
     labels, shares = [], []
-    for part, seed in zip(parts, seeds, strict=True):
+    for part, seed in fits:
         model.set_params(random_state=seed)
         try:
             with warnings.catch_warnings():
