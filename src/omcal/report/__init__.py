@@ -219,5 +219,4 @@ def _nearest(f: Findings, packed: Packed, spent: int) -> NDArray[np.uint32]:
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
     each = n * len(f.view_names) * (2 if n < 0xFFFF else 2.2) * 4 / 3
     count = min(int(np.clip(left / each, 0, _MOST_NEAR)), max(n - 1, 0))
-    rng = np.random.RandomState(f.random_state)
-    return nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)
+    return nearest_samples(f, count)

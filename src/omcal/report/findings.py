@@ -149,26 +149,20 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     return Evidence(certainty, second, strength, score, decision, agreement, rule)
 
 
-def nearest_samples(
-    model: Any,
-    graphs: AnchorGraphs,
-    views: Views | None,
-    rows: Array,
-    count: int,
-    rng: np.random.RandomState,
-) -> NDArray[np.uint32]:
-    """Return the nearest of these samples in each view as places in `rows`, (rows, V, count).
+def nearest_samples(f: Findings, count: int) -> NDArray[np.uint32]:
+    """Return the nearest samples of the map in each view as places on it, (rows, V, count).
 
     Samples are compared with those that have the same nearest anchor there, in the scaled features
     of the view, or, where these are not at hand, by their ties to the anchors; the number of rows
     stands where there are too few, or the sample is absent.
     """
+    graphs, rows, rng = f.graphs, f.map_rows, np.random.RandomState(f.random_state)
     found = np.full((len(rows), graphs.n_views, count), len(rows), dtype=np.uint32)
     for v in range(graphs.n_views):
         cell_of = graphs.indices[rows, v, 0]
         if graphs.present is not None:
             cell_of = np.where(graphs.present[rows, v], cell_of, graphs.n_anchors)
-        view = None if views is None or views[v].stored else views[v]
+        view = None if f.data is None or f.data[v].stored else f.data[v]
         for cell in np.unique(cell_of[cell_of < graphs.n_anchors]):
             members = rng.permutation(np.flatnonzero(cell_of == cell))
             for part in np.array_split(members, -(-len(members) // _LARGEST_CELL)):
@@ -178,7 +172,7 @@ def nearest_samples(
                 values = (
                     graphs[rows[part]].of_views([v]).side_by_side()
                     if view is None
-                    else model._rule.learned.scalings[v].apply(view.rows(rows[part]))
+                    else f.model._rule.learned.scalings[v].apply(view.rows(rows[part]))
                 )
                 near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(values)
                 found[part, v, :k] = part[near.kneighbors(return_distance=False)]
