@@ -130,14 +130,12 @@ def omcal(
     model.fit(views, present=present)
     names = [str(cluster) for cluster in range(model.n_clusters_)]
     cells.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
-    shown = model
     if isinstance(model, Consensus):
         cells.obs[f"{key_added}_certainty"] = model.certainty_
-        shown = model.as_one_run()
     cells.obsm[f"X_{key_added}"] = model.transform(views, present)
     umap = cells.obsm.get("X_umap")
     cells.obsm[f"X_{key_added}_map"] = (
-        model_layout(shown, views, present=present)
+        model_layout(model._described, views, present=present)
         if umap is None or np.shape(umap)[1] != 2
         else np.array(umap, dtype=np.float64)
     )
