@@ -277,10 +277,13 @@ def _scaling(kind: Kind) -> str:
 
 def repeat(f: Findings) -> Section:
     """Return parameters, versions, and the code that fits the model again."""
-    code = snippet(f)
+    model = getattr(f.model, "joined_by", f.model)
+    names = ", ".join(sorted({type(model).__name__, type(f.model).__name__}))
+    # The model shows the parameters that are not the defaults.
+    code = f"from omcal import {names}\n\nmodel = {model}\nlabels = model.fit_predict(X)"
     if f.command:
         code = f"{f.command}\n\n# or in Python\n{code}"
-    seed = getattr(f.model, "joined_by", f.model).random_state
+    seed = model.random_state
     sentence = (
         f"The seed was {seed}: the same data, parameters and versions give the same clusters."
         if isinstance(seed, int)
@@ -305,13 +308,6 @@ def repeat(f: Findings) -> Section:
         Html("</details>"),
     )
     return Section("repeat", "How to repeat it", "Repeat", body)
-
-
-def snippet(f: Findings) -> str:
-    """Return code that fits the model again, with the parameters that are not the defaults."""
-    model = getattr(f.model, "joined_by", f.model)
-    names = sorted({type(model).__name__, type(f.model).__name__})
-    return f"from omcal import {', '.join(names)}\n\nmodel = {model}\nlabels = model.fit_predict(X)"
 
 
 def _value(value: object) -> str:
