@@ -26,7 +26,7 @@ from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
 from omcal.places.data_scan import stacked
-from omcal.views.view import View, Views
+from omcal.views.view import Matrix, View, Views
 
 _BLOCK = 4096  # rows of A that are dense at a time
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
@@ -150,7 +150,7 @@ class Reservoir:
                 whole = zip(parts, masks, strict=True)
                 filled = [np.ones(len(p.array), bool) if m is None else m for p, m in whole]
                 present = np.concatenate(filled)[self._places]
-            array = stacked(tuple(part.array for part in parts))[self._places]
+            array = _picked(tuple(part.array for part in parts), self._places)
             found.append(replace(parts[0], array=array, present=present))
         self._parts, self._places = [Views(found)], np.arange(len(self))
 
@@ -177,6 +177,19 @@ class Reservoir:
 def taken(views: Views, rows: Array) -> Views:
     """Return some rows of views in memory."""
     return Views([view.part(view.array[rows], rows) for view in views])
+
+
+def _picked(blocks: tuple[Matrix, ...], places: Array) -> Matrix:
+    """Return rows of blocks by their places in all of them; no other dense rows are copied."""
+    if any(map(sparse.issparse, blocks)):
+        return stacked(blocks)[places]
+    picked = np.empty((len(places), blocks[0].shape[1]), np.result_type(*blocks))
+    start = 0
+    for block in blocks:
+        here = np.flatnonzero((places >= start) & (places < start + len(block)))
+        picked[here] = block[places[here] - start]
+        start += len(block)
+    return picked
 
 
 class Strangers(Reservoir):
@@ -228,8 +241,8 @@ class Strangers(Reservoir):
         return found
 
 
-def stable_group(model: Any, strangers: Views, others: Views) -> Views | None:
-    """Return the strangers that form a stable group, or None; `others` are any samples."""
+def stable_group(model: Any, strangers: Views, others: Callable[[], Views]) -> Views | None:
+    """Return the strangers that form a stable group, or None; `others` returns any samples."""
     half = np.random.default_rng(0).permutation(strangers.n) % 2 == 0
     explained = np.zeros(strangers.n, bool)
     for part in (half, ~half):
@@ -242,7 +255,8 @@ def stable_group(model: Any, strangers: Views, others: Views) -> Views | None:
         return None
     group, learned = taken(strangers, found), model._rule.learned
     alpha = model._rule.consensus.alpha
-    known = _spreads(others, learned, alpha, model._rule.labels(others))
+    samples = others()
+    known = _spreads(samples, learned, alpha, model._rule.labels(samples))
     own = _spreads(group, learned, alpha, np.zeros(group.n, np.intp))
     return group if known and own[0] <= _SPREAD * np.median(known) else None
 

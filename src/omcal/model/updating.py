@@ -171,7 +171,7 @@ class UpdatedEstimator(PlacedEstimator):
         if self._strangers is None or not self._strangers.due():
             return False
         assert self._strangers.views is not None
-        others = views if kept is None else kept.views
+        others = (lambda: views) if kept is None else (lambda: kept.views)
         group = stable_group(self, self._strangers.views, others)
         if group is None:
             return False
