@@ -6,14 +6,12 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix
 
 RowStep = Literal["standard", "unit"]
-
-_BLOCK_ENTRIES = 1 << 18
 
 
 def damped(block: Matrix, unit: Array) -> Matrix:
@@ -100,22 +98,9 @@ def standard_rows(block: Matrix) -> Matrix:
 
 def _sparse_row_factors(block: Matrix) -> Floats:
     """Return 1 / standard deviation of each row, zeros included; 0 for constant rows."""
-    n, width = block.shape
-    factors = np.empty(n)
-    # Each stored entry takes five numbers here: not of all rows at once.
-    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES * n // max(block.nnz, 1))):
-        first, last = block.indptr[rows.start], block.indptr[rows.stop]
-        stored = np.diff(block.indptr[rows.start : rows.stop + 1])
-        factors[rows] = _row_factors(block.data[first:last].astype(np.float64), stored, width)
-    return factors
-
-
-def _row_factors(values: Floats, stored: Array, width: int) -> Floats:
-    n = len(stored)
-    row = np.repeat(np.arange(n), stored)
-    mean = np.bincount(row, values, minlength=n) / width
-    squares = np.bincount(row, np.square(values - mean[row]), minlength=n)
-    variance = (squares + (width - stored) * mean**2) / max(width - 1, 1)
+    width = block.shape[1]
+    mean, variance = mean_variance_axis(block.astype(np.float64, copy=False), axis=1)
+    variance *= width / max(width - 1, 1)
     variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
     return _inverse_root(variance)
 
