@@ -13,7 +13,7 @@ from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import spectral_basis
-from omcal.method.subspace import Subspace, subspace_pays
+from omcal.method.subspace import ProjectedRows, subspace_pays
 from omcal.places.memory import MemoryRows
 
 
@@ -52,16 +52,14 @@ def test_solution_labels_and_objective_are_those_of_the_whole_problem(
     StS = whole.gram()
     expected = solve(whole, StS, spectral_basis(StS[0, 0], c), problem)
     rows = MemoryRows(graphs, c)
-    inside = Subspace(StS[0, 0], problem, c)
-    found = inside.lifted(solve(inside.rows(rows), inside.rows(rows).gram(), inside.start, problem))
+    inside = ProjectedRows(rows, StS[0, 0], problem, c)
+    found = inside.lifted(solve(inside, inside.gram(), inside.start, problem))
     assert found.consensus.sound
     assert_allclose(found.history, expected.history, rtol=1e-4)
     assert found.consensus.G.shape == expected.consensus.G.shape
     Z = found.consensus
     labels = labels_by_all_anchors(rows, Z)  # before the step below, which writes the next F
-    step = inside.rows(rows).assign(
-        Z.alpha, inside.W.T @ Z.f_step()[0], Z.f_step()[1], inside.W.T @ Z.G
-    )
+    step = inside.assign(Z.alpha, inside.W.T @ Z.f_step()[0], Z.f_step()[1], inside.W.T @ Z.G)
     assert_array_equal(step.labels, labels)
 
 
@@ -70,9 +68,10 @@ def test_rows_in_a_subspace_pass_on_what_is_asked(runner_up):
     rng = np.random.default_rng(0)
     graphs = joined_graph(runs_of(rng, 50, 4, 3, 0.2), 4)
     whole = MemoryRows(graphs, 4)
-    inside = Subspace(whole.gram()[0, 0], Problem(0.5, 0.1, "fixed", np.ones(1), 9, 0.0), 4)
-    rows, W = inside.rows(whole), inside.W
-    P, R, G = rng.normal(size=(W.shape[1], 4)), rng.normal(size=(4, 4)), inside.start
+    problem = Problem(0.5, 0.1, "fixed", np.ones(1), 9, 0.0)
+    rows = ProjectedRows(whole, whole.gram()[0, 0], problem, 4)
+    W, G = rows.W, rows.start
+    P, R = rng.normal(size=(W.shape[1], 4)), rng.normal(size=(4, 4))
     sums = rows.sweep(np.ones(1), P, R)
     again = MemoryRows(graphs, 4)
     expected = again.sweep(np.ones(1), W @ P, R)
@@ -96,16 +95,17 @@ def labels_by_all_anchors(rows, Z):
 def test_directions_are_left_out_only_below_the_threshold(monkeypatch):
     rng = np.random.default_rng(0)
     graphs = joined_graph(runs_of(rng, 200, 5, 6, 0.1), 5)
-    AtA = MemoryRows(graphs, 5).gram()[0, 0]
+    rows = MemoryRows(graphs, 5)
+    AtA = rows.gram()[0, 0]
     problem = Problem(0.5, 0.1, "fixed", np.ones(1), 9, 0.0)
-    inside = Subspace(AtA, problem, 5)
+    inside = ProjectedRows(rows, AtA, problem, 5)
     assert 5 <= inside.W.shape[1] < len(AtA)
     left_out = np.linalg.eigvalsh(AtA)[: len(AtA) - inside.W.shape[1]]
     limit = 0.25 * problem.tau * (1 + problem.gamma)
     assert np.sqrt(np.maximum(left_out, 0)).max() <= limit
     assert_allclose(inside.W.T @ inside.W, np.eye(inside.W.shape[1]), atol=1e-12)
     monkeypatch.setattr(subspace, "_NEGLIGIBLE", 1e9)  # at least as many as clusters stay
-    assert Subspace(AtA, problem, 5).W.shape[1] == 5
+    assert ProjectedRows(rows, AtA, problem, 5).W.shape[1] == 5
 
 
 def test_it_is_for_many_anchors_and_a_nuclear_norm():

@@ -21,39 +21,31 @@ _NEGLIGIBLE = 0.25  # of the threshold
 
 
 class ProjectedRows(AbstractRows):
-    """Rows of one view whose anchors are the columns of W (m, r), an orthonormal basis."""
+    """Rows of one view in the coordinates of W, the leading eigenvectors of AᵀA (m, m).
 
-    def __init__(self, rows: AbstractRows, W: Floats, squares: Floats) -> None:
-        self._rows, self._W, self._squares = rows, W, squares
+    `start` is the spectral start in these coordinates.
+    """
+
+    def __init__(self, rows: AbstractRows, AtA: Floats, problem: Problem, n_clusters: int) -> None:
+        with one_blas_thread():  # the same start, whatever the number of threads
+            squares, vectors = np.linalg.eigh(AtA)
+        least = (_NEGLIGIBLE * problem.tau * (1.0 + problem.gamma)) ** 2
+        first = min(int(np.searchsorted(squares, least)), len(AtA) - n_clusters)
+        self._rows, self.W, self._squares = rows, vectors[:, first:], squares[first:]
+        self._rest = float(squares[:first].sum())
+        self.start: Floats = self.W.T @ rotated_basis(vectors[:, -n_clusters:])
 
     def gram(self) -> Floats:
         return np.diag(self._squares)[None, None]
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        sums = self._rows.sweep(alpha, self._W @ P, R)
-        return replace(sums, StF=self._W.T @ sums.StF)
+        sums = self._rows.sweep(alpha, self.W @ P, R)
+        return replace(sums, StF=self.W.T @ sums.StF)
 
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        W = self._W
-        return self._rows.assign(alpha, W @ P, R, W @ G, runner_up=runner_up)
-
-
-class Subspace:
-    """The leading eigenvectors W of AᵀA (m, m), and the spectral start in their coordinates."""
-
-    def __init__(self, AtA: Floats, problem: Problem, n_clusters: int) -> None:
-        with one_blas_thread():  # the same start, whatever the number of threads
-            squares, vectors = np.linalg.eigh(AtA)
-        least = (_NEGLIGIBLE * problem.tau * (1.0 + problem.gamma)) ** 2
-        first = min(int(np.searchsorted(squares, least)), len(AtA) - n_clusters)
-        self.W, self.squares = vectors[:, first:], squares[first:]
-        self._rest = float(squares[:first].sum())
-        self.start: Floats = self.W.T @ rotated_basis(vectors[:, -n_clusters:])
-
-    def rows(self, rows: AbstractRows) -> ProjectedRows:
-        return ProjectedRows(rows, self.W, self.squares)
+        return self._rows.assign(alpha, self.W @ P, R, self.W @ G, runner_up=runner_up)
 
     def lifted(self, solution: Solution) -> Solution:
         """Return the solution in the coordinates of all anchors."""

@@ -20,7 +20,7 @@ from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
-from omcal.method.subspace import Subspace, subspace_pays
+from omcal.method.subspace import ProjectedRows, subspace_pays
 from omcal.model.estimators import AnchorClusterer
 from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
@@ -247,8 +247,7 @@ def solve_joint(
         given = ("spectral", 1, StS[0], n_clusters, [random_state])
         (bases,) = starts(*given, lambda *_: leading)
         return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
-    inside = Subspace(StS[0, 0], problem, n_clusters)
-    projected = inside.rows(rows)
-    how = ([[inside.start]], [projected], [projected.gram()], [problem], watch)
+    inside = ProjectedRows(rows, StS[0, 0], problem, n_clusters)
+    how = ([[inside.start]], [inside], [inside.gram()], [problem], watch)
     ((solution, assignment),) = best_of_starts(place, *how)
     return inside.lifted(solution), assignment
