@@ -183,14 +183,11 @@ class Momentum:
         self.age = 0
 
     def basis(self, G: Floats) -> Floats:
-        move, self.last, share = G - self.last, G, self.share()
-        return orthogonal_factor(G + share * move) if share > 0 else G
-
-    def share(self) -> float:
-        """Return the fraction of the last move to add, and grow older by one step."""
+        """Return the basis to take the F step with, and grow older by one step."""
+        move, self.last = G - self.last, G
         share = min(self.age / (self.age + 3), MOST_MOMENTUM)
         self.age += 1
-        return share
+        return orthogonal_factor(G + share * move) if share > 0 else G
 
     def restart(self) -> None:
         self.age = 0
