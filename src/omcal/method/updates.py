@@ -36,9 +36,7 @@ class ConsensusGraph:
     @classmethod
     def start(cls, alpha: Floats, G: Floats) -> ConsensusGraph:
         """Return Z = A(alpha), the start of Algorithm 1."""
-        Z = cls(alpha, G, np.eye(len(G)), 0.0)
-        Z.__dict__["projection"] = G  # as `projection` finds, without a product
-        return Z
+        return cls(alpha, G, np.eye(len(G)), 0.0)
 
     @property
     def sound(self) -> bool:
