@@ -126,7 +126,7 @@ def test_anchors_of_clear_groups_are_their_means(kind, dtype):
     means = np.array([X[rows][y[rows] == j].mean(axis=0) for j in range(4)])
     for _, one in find(views, rows):
         assert [E.shape for E in one.span.directions] == [(4, 40), (3, 3)]
-        anchors = np.concatenate(one.anchors, axis=1)
+        anchors = np.concatenate(one.span.points(one.coordinates), axis=1)
         nearest = ((anchors[:, None] - means) ** 2).sum(axis=2).argmin(axis=0)
         assert sorted(nearest) == [0, 1, 2, 3]
         # All runs see all of these rows, which are fewer than a run would look at.

@@ -80,11 +80,6 @@ class InSpan:
     span: Span
     coordinates: list[Array]  # (m, r_v) per view
 
-    @property
-    def anchors(self) -> list[Array]:
-        """Return one (m, d_v) array per view."""
-        return self.span.points(self.coordinates)
-
 
 def span_pays(n: int, widths: Sequence[int], settings: GraphSettings, n_runs: int) -> bool:
     """Whether k-means works in a few directions: there are many features, and not too few rows."""
@@ -369,5 +364,5 @@ def anchors_of_means(
             return [(list(anchors), None) for anchors in runs]
         parts.append((origin, E.T * size, np.split(Z, n_runs)))
     span = Span([part[0] for part in parts], [part[1] for part in parts])
-    inside = [InSpan(span, list(Z)) for Z in zip(*(part[2] for part in parts), strict=True)]
-    return [(one.anchors, one) for one in inside]
+    of_runs = zip(*(part[2] for part in parts), strict=True)
+    return [(span.points(Z), InSpan(span, list(Z))) for Z in of_runs]
