@@ -16,3 +16,8 @@ def on_host(part: Any) -> Array:
     if hasattr(part, "cpu"):
         return np.asarray(part.cpu())
     return np.asarray(part.compute() if hasattr(part, "compute") else part)
+
+
+def as_dense(X: Any) -> Array:
+    """Return a sparse matrix as an array, and an array as it is."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)

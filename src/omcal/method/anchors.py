@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, as_dense
 from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
 from omcal.method.inner_products import InnerProducts, inner_products_pay
@@ -96,8 +96,7 @@ def anchors_of_runs(
     found = []
     for random_state, rows in zip(random_states, samples, strict=True):
         if method == "random":
-            X = side_by_side(views, scalings, rows)
-            X = X.toarray() if sparse.issparse(X) else X
+            X = as_dense(side_by_side(views, scalings, rows))
             found.append(cut(X.astype(np.float64, copy=False), views))
             continue
         if sampled:
@@ -176,8 +175,7 @@ def distinct_points(X: Matrix, number: int, rows: Array | None) -> Array | None:
     first = distinct_rows(X, number, rows)
     if first is None:
         return None
-    points = X[np.resize(first, number)]
-    return np.asarray(points.toarray() if sparse.issparse(points) else points)
+    return as_dense(X[np.resize(first, number)])
 
 
 def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:

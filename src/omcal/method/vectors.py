@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, as_dense
 from omcal.machine.compiled import member_sums_kernel, two_nearest_kernel
 from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
@@ -72,7 +72,7 @@ class Vectors(Points):
         return max(total, 0.0) / max(int(self.X.shape[1]), 1)
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        points = _dense(self.X[chosen])
+        points = as_dense(self.X[chosen])
         if self.X.size <= _MANY_NUMBERS:
             return squared_distances((self.X @ points.T.copy()).T, self._norms, chosen)
         products = np.empty((len(points), self.n), dtype=points.dtype)
@@ -84,7 +84,7 @@ class Vectors(Points):
         return squared_distances(products, self._norms, chosen)
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
-        return _dense(self.X[chosen])
+        return as_dense(self.X[chosen])
 
     def nearest(self, centres: Array) -> tuple[Array, Array]:
         labels = np.empty(self.n, dtype=np.int32)
@@ -244,7 +244,7 @@ class IncompleteVectors(Vectors):
                 if have.size:
                     nearest = have[[distances[j, have].argmin()]]
                     there = slice(start, start + width)
-                    centres[j, there] = _dense(self.X[nearest])[0, there]
+                    centres[j, there] = as_dense(self.X[nearest])[0, there]
         return centres
 
     @property
@@ -273,7 +273,3 @@ def _taken(X: Matrix, some: Array | slice) -> Matrix:
 
     map_blocks(work, len(some), max(1, _ROW_ENTRIES // max(X.shape[1], 1)))
     return rows
-
-
-def _dense(X: Matrix) -> Array:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, as_dense
 from omcal.method.points import members
 from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.model.tabular import Tabular
@@ -267,12 +267,12 @@ class _ViewSums:
         self.zeros += rows.shape[0] * rows.shape[1] - (
             rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
         )
-        self.minimum = np.minimum(self.minimum, _dense(rows.min(axis=0)).ravel())
-        self.maximum = np.maximum(self.maximum, _dense(rows.max(axis=0)).ravel())
+        self.minimum = np.minimum(self.minimum, as_dense(rows.min(axis=0)).ravel())
+        self.maximum = np.maximum(self.maximum, as_dense(rows.max(axis=0)).ravel())
         self.sums += _sums(member, rows)
         if self.minimum.min() >= 0:
             self.log_sums += _sums(member, _log(self._row_factors(rows) @ rows))
-        self.scaled_sums += _dense(member @ self.scaling.apply(rows))
+        self.scaled_sums += as_dense(member @ self.scaling.apply(rows))
 
     def _row_factors(self, rows: Matrix) -> Any:
         """Return the left factor of amounts: a long text has more of every word."""
@@ -315,7 +315,7 @@ class _ViewSums:
         self.centres = self.scaled_sums / np.maximum(self.n, 1)[:, None]
 
     def add_distributions(self, rows: Matrix, labels: Array, at: Array) -> None:
-        few = _dense(rows[:, self.columns])
+        few = as_dense(rows[:, self.columns])
         if self.amounts:
             few = np.log1p(self._row_factors(rows) @ few)
         for k, column in enumerate(few.T):
@@ -357,12 +357,8 @@ class _ViewSums:
 
 def _sums(member: Any, rows: Matrix) -> Array:
     squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
-    return np.stack([_dense(member @ rows), _dense(member @ squares)])
+    return np.stack([as_dense(member @ rows), as_dense(member @ squares)])
 
 
 def _log(rows: Matrix) -> Matrix:
     return rows.log1p() if sparse.issparse(rows) else np.log1p(rows)
-
-
-def _dense(rows: Matrix) -> Array:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from omcal.machine.arrays import Array, on_host
+from omcal.machine.arrays import Array, as_dense, on_host
 from omcal.method.new_samples import ConsensusPredictor, Predictor
 from omcal.method.span import stored_columns
 from omcal.places.base import Place
@@ -195,8 +195,7 @@ class _InnerProducts(NamedTuple):
 
     @classmethod
     def of(cls, X: Matrix) -> _InnerProducts:
-        products = X @ X.T
-        products = np.asarray(products.toarray() if sparse.issparse(X) else products)
+        products = as_dense(X @ X.T)
         before = np.trace(products)
         means = products.mean(axis=0)
         products -= means
