@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, as_dense
 from omcal.method.graph import AnchorGraphs
+from omcal.method.moments import Moments
 from omcal.method.new_samples import indicate
 from omcal.method.points import members
 from omcal.method.scaling import Scaling
@@ -300,12 +300,9 @@ def compare_features(
 
 def _moments(block: Matrix) -> tuple[Floats, Floats, Floats]:
     """Return mean, variance and largest distance from the mean (sparse: from zero) by feature."""
-    if sparse.issparse(block):
-        mean, variance = mean_variance_axis(sparse.csr_array(block, dtype=np.float64), axis=0)
-        return mean, variance, abs(block).max(axis=0).toarray().ravel().astype(np.float64)
-    wide = np.asarray(block, dtype=np.float64)
-    mean = wide.mean(axis=0)
-    return mean, wide.var(axis=0), np.abs(wide - mean).max(axis=0)
+    found = Moments.of(block)
+    away = block if sparse.issparse(block) else block - found.mean
+    return found.mean, found.squares / found.n, as_dense(abs(away).max(axis=0)).ravel()
 
 
 def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
