@@ -236,12 +236,10 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
         raise ModelError(f"it has {c} clusters and n_clusters={model.n_clusters}; it is damaged.")
     widths = [plain(view["width"], int, 1) for view in views]
     m = plain(header["n_anchors"], int, max(c, model.n_neighbors + 1))
-    model.labels_ = _read_labels(
-        archive, "labels", plain(header["n_samples"], int, 0), c, "its labels"
-    )
-    model.n_iter_ = plain(header["n_iter"], int, 1)
-    model.objective_ = archive.take("objective", (model.n_iter_,))
-    weights = model.view_weights_ = archive.take("view_weights", (V,))
+    n = plain(header["n_samples"], int, 0)
+    labels = _read_labels(archive, "labels", n, c, "its labels")
+    history = archive.take("objective", (plain(header["n_iter"], int, 1),)).tolist()
+    weights = archive.take("view_weights", (V,))
     if (weights < 0).any() or abs(weights.sum() - 1) >= 1e-6:
         raise ModelError("the weights of its views are not those of a model.")
     Z = _read_graph(archive, (V, m, c), plain(header["gamma"], float, 0, "gamma="))
@@ -250,9 +248,9 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
         [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
         model.n_neighbors,
     )
-    model._set_rule(Predictor(learned, Z))
-    model.converged_ = plain(header["converged"], bool)
-    model.n_undecided_ = plain(header["n_undecided"], int, 0)
+    best = Solution(weights, Z, history, plain(header["converged"], bool))
+    assignment = Assignment(labels, plain(header["n_undecided"], int, 0))
+    model._publish(Predictor(learned, Z), best, assignment)
     model.view_names_ = [plain(view["name"], str) for view in views]
     if not views or len(set(model.view_names_)) < V:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
