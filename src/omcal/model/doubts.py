@@ -232,7 +232,7 @@ def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> Iterator[Dia
 
 def _about_views(model: Any) -> Iterator[Diagnostic]:
     names, weights = model.view_names_, model.view_weights_
-    uninformative = model._uninformative
+    uninformative = model._rule.learned.uninformative
     if uninformative.all():
         yield Diagnostic("all samples are the same in every view after scaling", "look at the data")
         return
@@ -283,7 +283,7 @@ def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
         return
     some = complete[sample_rows(len(complete))]
     graphs, labels = graphs[some], labels[some]
-    active_views = np.flatnonzero(~model._uninformative).tolist()
+    active_views = np.flatnonzero(~model._rule.learned.uninformative).tolist()
     shares = explained_shares(graphs, labels)
     most = float(shares[active_views].max())
     strange = [v for v in active_views if shares[v] < _LITTLE and most >= _MUCH]

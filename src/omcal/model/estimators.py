@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
+from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.machine.scikit import CallbackSupportMixin, with_callbacks
 from omcal.machine.threads import map_blocks, one_blas_thread, small_blas
 from omcal.method.new_samples import GraphModel, Predictor, indicate
@@ -240,11 +240,6 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return found
 
     @property
-    def _uninformative(self) -> Mask:
-        uninformative: Mask = self._rule.learned.uninformative
-        return uninformative
-
-    @property
     def _weighting(self) -> Any:
         """The rule of the weights by its name, or the weights that were given."""
         return getattr(self, "weighting", "uniform")
@@ -297,7 +292,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return found
 
     def _problem(self, n_views: int) -> Problem:
-        weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
+        weighting, alpha = start_weights(self._weighting, n_views)
         return Problem(
             self.beta, self.gamma, weighting, alpha, int(self.max_iter), self.tol, self.accelerate
         )

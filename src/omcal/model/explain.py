@@ -109,7 +109,7 @@ class _ViewComparison:
         self.basis: Floats = model.basis_
         U, own = indicate(model._rule.consensus, graphs)
         self.labels = own if labels is None else labels
-        self.uninformative: Mask = model._uninformative
+        self.uninformative: Mask = model._rule.learned.uninformative
         self.F = np.maximum(U, 0)
 
     def explanation(
