@@ -1,6 +1,6 @@
-"""Type aliases for arrays and seeds, and the conversion of arrays to NumPy."""
+"""Type aliases for arrays and seeds, the conversion of arrays to NumPy, and sums that add up."""
 
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,3 +21,11 @@ def on_host(part: Any) -> Array:
 def as_dense(X: Any) -> Array:
     """Return a sparse matrix as an array, and an array as it is."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+
+
+class Additive:
+    """Sums over samples, one a field of a dataclass: those of two sets of samples add up."""
+
+    def __add__(self, other: Self) -> Self:
+        both = zip(vars(self).values(), vars(other).values(), strict=True)
+        return type(self)(*(mine + its for mine, its in both))

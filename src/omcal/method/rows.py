@@ -9,19 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Additive, Array, Floats
 
 
 @dataclass(frozen=True)
-class Sums:
-    """The float64 sums of one sweep; the sums of two sets of rows add up."""
+class Sums(Additive):
+    """The float64 sums of one sweep."""
 
     StF: Floats  # (V, m, c): S_vᵀ F⁺
     FtF: Floats  # (c, c): F⁺ᵀ F⁺
     FoldtF: Floats  # (c, c): Fᵀ F⁺
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.StF + other.StF, self.FtF + other.FtF, self.FoldtF + other.FoldtF)
 
 
 @dataclass(frozen=True)

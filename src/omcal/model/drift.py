@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Floats, as_dense
+from omcal.machine.arrays import Additive, Array, Floats, as_dense
 from omcal.method.graph import AnchorGraphs
 from omcal.method.moments import Moments
 from omcal.method.new_samples import indicate
@@ -28,8 +28,8 @@ _MOST_FEATURES = 20  # listed per view
 
 
 @dataclass(frozen=True)
-class Reference:
-    """Sums over the samples of a fit; those of two sets of samples add up.
+class Reference(Additive):
+    """Sums over the samples of a fit.
 
     Anchors are grouped by the cluster that they count most for. Within a cluster, samples of the
     fit are nearer to the anchors than later ones, as these are means of them.
@@ -54,10 +54,6 @@ class Reference:
             for part in (at_groups, at_groups**2)
         )
         return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), mass, squares)
-
-    def __add__(self, other: Reference) -> Reference:
-        sums = (one + more for one, more in zip(self.parts, other.parts, strict=True))
-        return Reference(self.n_fit + other.n_fit, *sums)
 
     @property
     def parts(self) -> tuple[Floats, Floats, Floats]:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg, sparse
 
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Additive, Array, Floats, Mask
 from omcal.machine.threads import row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs
@@ -41,8 +41,8 @@ _TEST_GROWTH = 1.5  # growth of the number of strangers from one test to the nex
 
 
 @dataclass(frozen=True)
-class StreamSums:
-    """Sums of the solver over n samples, for fixed anchors and view weights; sets add up."""
+class StreamSums(Additive):
+    """Sums of the solver over n samples, for fixed anchors and view weights."""
 
     n: float
     AtA: Floats  # (m, m), of A = Σ_v alpha_v S_v
@@ -60,10 +60,6 @@ class StreamSums:
             AtF += A.T @ F[rows]
         wide = F.astype(np.float64, copy=False)
         return cls(float(graphs.n), AtA, AtF, wide.T @ wide)
-
-    def __add__(self, other: StreamSums) -> StreamSums:
-        parts = zip(self.parts, other.parts, strict=True)
-        return StreamSums(self.n + other.n, *(one + more for one, more in parts))
 
     def __mul__(self, factor: float) -> StreamSums:
         return StreamSums(factor * self.n, *(factor * part for part in self.parts))

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Additive, Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.views.filling import Fill
 from omcal.views.kinds import MOSTLY_ZERO, WIDE, recognise, sample_slices
@@ -31,7 +31,7 @@ _FEATURES = 50  # of which they are kept
 
 
 @dataclass(frozen=True)
-class MissingCells:
+class MissingCells(Additive):
     """Sums over the known values of a view, which add up over blocks of rows."""
 
     n: int  # rows of samples that the view has
@@ -59,10 +59,6 @@ class MissingCells:
         half = int((2 * summed[1].sum(axis=1) > width).sum())
         infinite = int(np.isinf(values).sum())
         return cls(n, half, infinite, total, n - missing, fractions, nonzero)
-
-    def __add__(self, other: MissingCells) -> MissingCells:
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return MissingCells(*(mine + its for mine, its in both))
 
     def over_all(self, total: Callable[[Array], Array]) -> MissingCells:
         """Return the sums over all processes of a fit."""
