@@ -10,6 +10,7 @@ import math
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, on_host
@@ -282,15 +283,26 @@ def _strangers(model: Any, stored: Any, archive: Archive) -> Strangers:
     """Return the strangers of updates, so that a group of them can become a cluster later."""
     n, n_seen, next_test, thin = stored
     n = plain(n, int, 1)
-    numbers = [n, plain(n_seen, int, n), plain(next_test, float, 0)]
-    empty = zip(model.view_names_, model.n_features_per_view_, model._view_columns, strict=True)
-    views = Views([View(name, np.empty((0, width)), columns) for name, width, columns in empty])
-    return Strangers.read(
-        numbers,
-        views,
-        lambda name, *how: archive.take(f"strangers.{name}", *how),
-        [plain(one, bool) for one in thin],
+    parts = model.view_names_, model.n_features_per_view_, model._view_columns, thin
+    views = [
+        View(name, _rows(archive, f"strangers.{v}", (n, width), plain(one, bool)), columns)
+        for v, (name, width, columns, one) in enumerate(zip(*parts, strict=True))
+    ]
+    keys = archive.take("strangers.keys", (n,))
+    numbers = plain(n_seen, int, n), plain(next_test, float, 0)
+    return Strangers.kept(keys, *numbers, Views(views))
+
+
+def _rows(archive: Archive, name: str, shape: tuple[int, int], thin: bool) -> Any:
+    """Return the rows of a view, dense or sparse."""
+    if not thin:
+        return archive.take(f"{name}.0", shape, "fiu")
+    data, indices = archive.take(f"{name}.0", None, "fiu"), archive.take(f"{name}.1", None, "i")
+    array = sparse.csr_array(
+        (data, indices, archive.take(f"{name}.2", (shape[0] + 1,), "i")), shape=shape
     )
+    array.check_format(full_check=True)
+    return array
 
 
 def _structure(stored: Any) -> Structure | None:

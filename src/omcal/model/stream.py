@@ -26,7 +26,7 @@ from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
 from omcal.places.data_scan import stacked
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import Matrix, Views
 
 _BLOCK = 4096  # rows of A that are dense at a time
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
@@ -212,28 +212,11 @@ class Strangers(Reservoir):
         return found
 
     @classmethod
-    def read(
-        cls,
-        numbers: list[float],
-        views: Views,
-        take: Callable[..., Array],
-        sparse_views: list[bool],
-    ) -> Strangers:
-        """Return the strangers of a file; the views have the names and widths."""
+    def kept(cls, keys: Array, n_seen: int, next_test: float, views: Views) -> Strangers:
+        """Return the strangers of a file."""
         found = cls(seed=0)
-        n, found.n_seen, found.next_test = int(numbers[0]), int(numbers[1]), float(numbers[2])
-        found._keys = take("keys", (n,))
-        rows: list[View] = []
-        for v, (view, thin) in enumerate(zip(views, sparse_views, strict=True)):
-            if thin:
-                data, indices = take(f"{v}.0", None, "fiu"), take(f"{v}.1", None, "i")
-                parts = data, indices, take(f"{v}.2", (n + 1,), "i")
-                array = sparse.csr_array(parts, shape=(n, view.width))
-                array.check_format(full_check=True)
-            else:
-                array = take(f"{v}.0", (n, view.width), "fiu")
-            rows.append(replace(view, array=array))
-        found._parts, found._places = [Views(rows)], np.arange(n)
+        found._keys, found.n_seen, found.next_test = keys, n_seen, next_test
+        found._parts, found._places = [views], np.arange(len(keys))
         return found
 
 
