@@ -12,7 +12,7 @@ from omcal.method import subspace
 from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment
 from omcal.method.solver import Problem, solve
-from omcal.method.starts import spectral_basis
+from omcal.method.starts import spectral_bases
 from omcal.method.subspace import ProjectedRows, subspace_pays
 from omcal.places.memory import MemoryRows
 
@@ -50,7 +50,7 @@ def test_solution_labels_and_objective_are_those_of_the_whole_problem(
     problem = Problem(beta, 0.1, "fixed", np.ones(1), 15, 0.0, fast)
     whole = MemoryRows(graphs, c)
     StS = whole.gram()
-    expected = solve(whole, StS, spectral_basis(StS[0, 0], c), problem)
+    expected = solve(whole, StS, spectral_bases(StS[0], c)[0], problem)
     rows = MemoryRows(graphs, c)
     inside = ProjectedRows(rows, StS[0, 0], problem, c)
     found = inside.lifted(solve(inside, inside.gram(), inside.start, problem))

@@ -43,19 +43,15 @@ def starts(
     return found
 
 
-def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
-    """Return the leading eigenvectors of AᵀA, rotated so that each column marks some anchors.
+def spectral_bases(AtA: Floats, n_clusters: int, leading: Leading | None = None) -> list[Floats]:
+    """Return leading eigenvectors of each AᵀA, rotated so that each column marks some anchors.
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping
     of Eq. 13. It takes c anchors whose rows are as perpendicular as a QR factorisation with
     pivoting finds them, and brings the pivot rows as near to unit vectors as a rotation can (Damle,
-    Minden, Ying: Simple, direct and efficient multi-way spectral clustering, 2019).
+    Minden, Ying: Simple, direct and efficient multi-way spectral clustering, 2019). Small matrices
+    share a thread.
     """
-    return spectral_bases(AtA[None], n_clusters)[0]
-
-
-def spectral_bases(AtA: Floats, n_clusters: int, leading: Leading | None = None) -> list[Floats]:
-    """Return the `spectral_basis` of several matrices, small ones in one thread."""
     m = AtA.shape[-1]
     given = None if leading is None else leading(AtA, n_clusters)
 
@@ -68,7 +64,7 @@ def spectral_bases(AtA: Floats, n_clusters: int, leading: Leading | None = None)
 
 
 def rotated_basis(vectors: Floats) -> Floats:
-    """Return c orthonormal columns, rotated as in `spectral_basis`."""
+    """Return c orthonormal columns, rotated as in `spectral_bases`."""
     c = vectors.shape[1]
     chosen = qr(vectors.T, mode="r", pivoting=True)[1][:c]
     G = vectors @ orthogonal_factor(vectors[chosen].T)

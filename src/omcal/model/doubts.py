@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.method.graph import AnchorGraphs
 from omcal.method.points import members
-from omcal.method.starts import spectral_basis
+from omcal.method.starts import spectral_bases
 from omcal.metrics import ari
 from omcal.model.structure import Structure
 from omcal.model.subset_fits import (
@@ -339,7 +339,7 @@ def _about_contradictions(
 
 def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
     """Return the clusters of one view."""
-    start = spectral_basis(MemoryRows(graphs, 1).gram()[0, 0], model.n_clusters_)
+    (start,) = spectral_bases(MemoryRows(graphs, 1).gram()[0], model.n_clusters_)
     problem = for_views(model._problem(len(model.view_names_)), [0])
     return refit(graphs, start, problem, view_products(graphs)).labels
 
