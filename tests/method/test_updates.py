@@ -123,7 +123,7 @@ def test_shares():
 
 def test_a_sound_state_and_what_breaks_it(Z):
     assert Z.sound
-    assert ConsensusGraph.start(np.array([1.0]), Z.G).sound
+    assert ConsensusGraph(np.array([1.0]), Z.G, np.eye(len(Z.G)), 0.0).sound
     lean = np.zeros((M, M))
     lean[0, 1] = 1
     columns = np.eye(M, C)

@@ -288,7 +288,7 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
 def test_values_that_are_not_finite_are_seen_on_the_way(device, form, bad):
     arrays = two_views(n=300)
     rows = placed(host_views(arrays), GraphSettings(3, 7, 3, "feature", "kmeans"), devices=device)
-    rule = Predictor(rows.learned, ConsensusGraph.start(np.full(2, 0.5), np.eye(7, 3)))
+    rule = Predictor(rows.learned, ConsensusGraph(np.full(2, 0.5), np.eye(7, 3), np.eye(7), 0.0))
     arrays[1][200, 4] = bad
     views = read_views(SimpleNamespace(), [arrays[0], form(arrays[1])])
     for scale in ("feature", None):

@@ -255,7 +255,8 @@ def test_values_that_are_not_finite_are_refused(device, scale, value):
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
         placed(views, settings, 0, device)
     rule = Predictor(
-        GraphModel([Scaling()], [X[:5]], 2), ConsensusGraph.start(np.ones(1), np.eye(5, 2))
+        GraphModel([Scaling()], [X[:5]], 2),
+        ConsensusGraph(np.ones(1), np.eye(5, 2), np.eye(5), 0.0),
     )
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
         applied(rule, views, device, "labels")

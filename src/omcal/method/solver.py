@@ -141,7 +141,7 @@ class Iteration:
         self._H = np.einsum("uvii->uv", StS)
         self._last: Floats | None = None  # the weights of the last update
         self.alpha = problem.alpha
-        self.consensus = ConsensusGraph.start(problem.alpha, G)
+        self.consensus = ConsensusGraph(problem.alpha, G, np.eye(len(G)), 0.0)  # Z = A(alpha)
         self.ahead = Momentum(G) if problem.accelerate else None
 
     def step(self) -> float:

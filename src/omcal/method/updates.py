@@ -33,11 +33,6 @@ class ConsensusGraph:
     T: Floats
     gamma: float
 
-    @classmethod
-    def start(cls, alpha: Floats, G: Floats) -> ConsensusGraph:
-        """Return Z = A(alpha), the start of Algorithm 1."""
-        return cls(alpha, G, np.eye(len(G)), 0.0)
-
     @property
     def sound(self) -> bool:
         """Whether the invariants of every solution hold; false for a damaged file."""
