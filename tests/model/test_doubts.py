@@ -11,9 +11,10 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.model import doubts as doubts_module
-from omcal.model.doubts import doubts
+from omcal.model.doubts import cluster_sizes, doubts
 from omcal.places import memory
 from omcal.places.base import SampledGraphs
+from omcal.places.team import SOLO
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
 
@@ -130,7 +131,8 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     assert len(clustered) == n_views  # also for a run beside its result
     if joined:
         for one in (model.as_one_run(), model.estimator_):
-            expected = doubts(one, SampledGraphs(model.estimator_._graphs))
+            sizes = cluster_sizes(one.labels_, 7)
+            expected = doubts(one, SampledGraphs(model.estimator_._graphs), sizes, SOLO)
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 
 
@@ -221,7 +223,8 @@ def test_a_view_that_is_ignored(member, rng):
         model.fit(views)
     model.view_weights_ = np.array([0.4, 0.3, 0.29, 0.01])
     for weighting, other in (("distinct", "uniform"), ("adaptive", "agreement")):
-        (doubt,) = doubts(model.set_params(weighting=weighting))
+        model.set_params(weighting=weighting)
+        (doubt,) = doubts(model, None, cluster_sizes(model.labels_, 3), SOLO)
         assert str(doubt) == (
             f"view 'view4' is ignored: its weight is 0.010; try weighting='{other}' if it should "
             "count; if not, leave it out."

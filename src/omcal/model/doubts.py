@@ -85,18 +85,12 @@ def read(rows: Any) -> Diagnostics:
     return found
 
 
-def doubts(
-    model: Any,
-    shown: SampledGraphs | None = None,
-    sizes: Array | None = None,
-    team: Team = SOLO,
-) -> Diagnostics:
+def doubts(model: Any, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
     """Return the diagnostics of a fitted model; some of them need its graphs.
 
-    `sizes` of the clusters and the `team` of the fit are given where the labels are not those of
-    all samples.
+    `sizes` are those of the clusters in all processes of the `team`, each of which has the labels
+    of its own samples.
     """
-    sizes = cluster_sizes(model.labels_, model.n_clusters_) if sizes is None else sizes
     found = Diagnostics(
         [
             *about_structure(model.structure_),

@@ -33,7 +33,7 @@ from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
 from omcal.places.base import Place, SampledGraphs, sample_rows
-from omcal.places.team import SOLO, Team
+from omcal.places.team import Team
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Views
@@ -227,12 +227,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(
-        self,
-        shown: SampledGraphs | None = None,
-        sizes: Array | None = None,
-        team: Team = SOLO,
-    ) -> Diagnostics:
+    def _doubts(self, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
         found = doubts(self, shown, sizes, team)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
