@@ -1,6 +1,7 @@
 """When k-means stops, and where it ends."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,16 +76,20 @@ def test_the_last_point_may_be_a_centre_of_the_start():
         assert kmeans._seed(Vectors(X), 2, 3, np.random.RandomState(seed))[1] == 29
 
 
+def at(distances):
+    """Points at these distances from the nearest centre."""
+    return SimpleNamespace(nearest=lambda centres: (None, distances))
+
+
 def test_empty_clusters_get_the_points_farthest_from_their_centres():
     labels = np.array([0, 0, 2, 2, 2])
     distances = np.array([1.0, 5.0, 5.0, 0.0, 9.0])
     # 9 is the farthest; of the two at 5 the first comes next.
-    assert_array_equal(
-        kmeans._filled(labels.copy(), lambda: (labels, distances), 4), [0, 3, 2, 2, 1]
-    )
-    assert_array_equal(kmeans._filled(labels % 2, pytest.fail, 1), labels % 2)
+    assert_array_equal(kmeans._filled(labels.copy(), at(distances), None, 4), [0, 3, 2, 2, 1])
+    never = SimpleNamespace(nearest=pytest.fail)
+    assert_array_equal(kmeans._filled(labels % 2, never, None, 1), labels % 2)
     zeros = np.zeros(100, dtype=int)
-    many = kmeans._filled(zeros, lambda: (zeros, np.ones(100)), 41)
+    many = kmeans._filled(zeros, at(np.ones(100)), None, 41)
     assert_array_equal(many, [*range(1, 41), *[0] * 60])
 
 
@@ -95,7 +100,7 @@ def test_empty_clusters_get_the_first_of_points_equally_far_in_any_unit(unit, se
     steps = rng.integers(1, 4, size=1000)
     distances = unit * steps * (1 + 1e-9 * rng.normal(size=1000))  # equal but for rounding
     labels = np.zeros(1000, dtype=int)
-    found = kmeans._filled(labels.copy(), lambda: (labels, distances), 600)
+    found = kmeans._filled(labels.copy(), at(distances), None, 600)
     order = sorted(range(1000), key=lambda i: -steps[i])
     assert_array_equal(found[order[:599]], np.arange(1, 600))
     assert not found[order[599:]].any()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,7 +86,7 @@ def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> A
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
             break
-        labels = _filled(new_labels, partial(points.nearest, centres), n_clusters)
+        labels = _filled(new_labels, points, centres, n_clusters)
         last, centres = centres, points.means(labels, centres)
         if not left or points.moved(last, centres) <= TOLERANCE * points.spread:
             break
@@ -111,11 +109,11 @@ def trials(n: int, n_clusters: int, thorough: bool) -> int:
     return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
 
 
-def _filled(labels: Array, nearest: Callable[[], tuple[Array, Array]], n_clusters: int) -> Array:
-    """Give each empty cluster the point farthest from its own centre, as `nearest` finds it."""
+def _filled(labels: Array, points: Points, centres: Any, n_clusters: int) -> Array:
+    """Give each empty cluster the point farthest from its own centre."""
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
-        _, distances = nearest()
+        _, distances = points.nearest(centres)
         # Of points that are equally far to rounding, the first.
         farness = np.rint(STEPS * (distances / (float(distances.max()) or 1.0)))
         labels[np.argsort(-farness, kind="stable")[: empty.size]] = empty
