@@ -135,27 +135,22 @@ class Sample:
     ) -> list[Array]:
         """Return one (m, d_v) array per view."""
         X, rows, complete = self._rows
-        few = distinct_points(X, n_anchors, rows) if complete else None
-        centres = self._centres(n_anchors, thorough, random_state) if few is None else few
-        wide = np.array(centres, dtype=np.float64)
+        found = distinct_points(X, n_anchors, rows) if complete else None
+        if found is None:
+            points = self._points
+            centres = lloyd(
+                points,
+                n_clusters=n_anchors,
+                sampled=self._sampled,
+                n_trials=trials(points.n, n_anchors, thorough=thorough),
+                random_state=random_state,
+                start_rows=start_rows(points.n, sum(self._views.widths), n_anchors, thorough),
+            )
+            found = points.rows(centres) if isinstance(points, InnerProducts) else centres
+        wide = np.array(found, dtype=np.float64)
         if self._mean is not None:
             wide += self._mean
         return cut(wide, self._views)
-
-    def _centres(
-        self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
-    ) -> Array:
-        points = self._points
-        centres = lloyd(
-            points,
-            n_clusters=n_anchors,
-            sampled=self._sampled,
-            n_trials=trials(points.n, n_anchors, thorough=thorough),
-            random_state=random_state,
-            start_rows=start_rows(points.n, sum(self._views.widths), n_anchors, thorough),
-        )
-        found: Array = points.rows(centres) if isinstance(points, InnerProducts) else centres
-        return found
 
 
 def _start_has_products(X: Matrix) -> bool:
