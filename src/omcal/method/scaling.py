@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -19,12 +19,9 @@ from omcal.method.row_steps import RowStep, damped, standard_rows, unit_rows, we
 from omcal.views.kinds import ASKED, Kind, recognise, sample_of, typical_values
 from omcal.views.view import Matrix, View, check_finite, count_nonfinite
 
-SCALES = ("auto", "tfidf", "unit", "log", "standard", "feature", "sample", "view", None)
-Scale = (
-    Literal["auto", "tfidf", "unit", "log", "standard", "feature", "sample", "view"]
-    | None
-    | Mapping[str, Any]
-)
+Name = Literal["auto", "tfidf", "unit", "log", "standard", "feature", "sample", "view"]
+SCALES = (*get_args(Name), None)
+Scale = Name | None | Mapping[str, Any]
 
 _BLOCK_ENTRIES = 1 << 18
 _COMPILED_ENTRIES = 1 << 20  # the compiled loop makes no copy
