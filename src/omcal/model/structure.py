@@ -94,7 +94,6 @@ def find_structure(scaled: Sequence[Matrix], labels: Array) -> Structure | None:
     """
     if len(labels) < _FEWEST:
         return None
-    scaled = [X for X in scaled if X.shape[1]]
     with np.errstate(all="ignore"):
         size = max([1e-300, *(float(max(X.max(), -X.min())) for X in scaled)])
         points = [_centred(X, size) for X in scaled]
@@ -179,8 +178,6 @@ def _centred(X: Matrix, size: float) -> Matrix:
 
 def _distinct(points: Sequence[Matrix], rng: np.random.Generator) -> Array:
     """Return one row of each group of equal ones: counts repeat, draws of a Gaussian do not."""
-    if not points:
-        return np.empty(0, dtype=np.intp)
     keys = sum(X @ rng.standard_normal(X.shape[1], dtype=np.float32) for X in points)
     size = float(np.abs(keys).max())
     return np.sort(np.unique(np.round(keys / max(size, 1e-30), 5), return_index=True)[1])
