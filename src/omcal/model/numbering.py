@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,9 +133,7 @@ def renumbered(labels: Any, order: Array) -> Any:
 
 def moved_anchors(old: Any, new: Any) -> list[Floats]:
     """Return the anchors of a GraphModel in the space of the scalings of another."""
-    found = []
-    for anchors, before, after in zip(old.anchors, old.scalings, new.scalings, strict=True):
-        points = before.undo(anchors)
-        points = points if after.center is None else points - after.center
-        found.append(points if after.factor is None else points * after.factor)
-    return found
+    return [
+        replace(after, row=None, unit=None, weight=None).apply(before.undo(anchors))
+        for anchors, before, after in zip(old.anchors, old.scalings, new.scalings, strict=True)
+    ]
