@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from omcal.machine.arrays import Additive, Array, Floats, Mask
 from omcal.machine.threads import row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs
+from omcal.method.moments import Moments
 from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.solver import Problem, thresholded
 from omcal.method.updates import ConsensusGraph, fused_gram, orthogonal_factor
@@ -255,14 +256,8 @@ def _spreads(views: Views, learned: GraphModel, alpha: Array, labels: Array) -> 
     for cluster in np.unique(labels):
         rows = np.flatnonzero(labels == cluster)
         if len(rows) >= max(2, _LEAST_GROUP // 3):
-            found.append(float(alpha @ [_spread(X[rows]) for X in scaled]))
+            found.append(float(alpha @ [Moments.of(X[rows]).variance.sum() for X in scaled]))
     return found
-
-
-def _spread(X: Any) -> float:
-    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    squares = X.multiply(X).sum() if sparse.issparse(X) else np.square(X, dtype=np.float64).sum()
-    return float((squares - X.shape[0] * (mean @ mean)) / (X.shape[0] - 1))
 
 
 def extended(rule: Predictor, group: Views) -> Predictor:
