@@ -280,25 +280,24 @@ def compare_features(
             continue
         block = rows.astype(view.dtype, copy=False)
         binary = scaling.kind.name == "tfidf"
-        mean, own, largest = _moments(block != 0 if binary else scaling.prepare(block))
-        variance = (n * scaling.variance + n_new * own) / (n + n_new)
-        delta = mean - scaling.mean
-        variance += n * n_new / (n + n_new) ** 2 * delta**2
+        found, largest = _moments(block != 0 if binary else scaling.prepare(block))
+        both = Moments(int(n), scaling.mean, n * scaling.variance) + found
+        variance, delta = both.squares / both.n, found.mean - scaling.mean
         p = chance(delta, variance, n, n_new, np.maximum(largest, np.abs(delta)))
         deviation = np.sqrt(np.maximum(variance, 0))
         change = np.divide(delta, deviation, out=np.zeros_like(delta), where=deviation > 0)
         for j in np.argsort(p, kind="stable")[:_MOST_FEATURES]:
             name = f"{view.name}: {names[j] if names else j}"
-            values = float(scaling.mean[j]), float(mean[j]), float(change[j])
+            values = float(scaling.mean[j]), float(found.mean[j]), float(change[j])
             by_chance = _corrected(p[j], len(views) * view.width)
             yield Moved("feature", name, *values, by_chance, view.name)
 
 
-def _moments(block: Matrix) -> tuple[Floats, Floats, Floats]:
-    """Return mean, variance and largest distance from the mean (sparse: from zero) by feature."""
+def _moments(block: Matrix) -> tuple[Moments, Floats]:
+    """Return the moments, and the largest distance from the mean (sparse: from zero) by feature."""
     found = Moments.of(block)
     away = block if sparse.issparse(block) else block - found.mean
-    return found.mean, found.squares / found.n, as_dense(abs(away).max(axis=0)).ravel()
+    return found, as_dense(abs(away).max(axis=0)).ravel()
 
 
 def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
