@@ -82,10 +82,38 @@ class _Run:
     def enter(self) -> None:
         """Go to the device, unless this run is there or has iterations to do on the host."""
         if self.state is None and self._left == 0:
-            value = self._history[-1] if self._history else inf
-            most = self._problem.max_iter - len(self._history)
-            given = (self.rows, self._start.StS, self._problem, self._host)
-            self.state = enter(*given, value, most, cuts=self._cuts)
+            self.state = self._sent()
+
+    def _sent(self) -> _State:
+        """Send this run to the device, for as many iterations as are left."""
+        rows, problem, host, StS = self.rows, self._problem, self._host, self._start.StS
+        together, Z, ahead = rows.together, host.consensus, host.ahead
+        V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
+        H = np.einsum("uvii->uv", StS)
+        rule, faces, given = weights.table(problem, H)
+        packed_matrices = together.packed_matrices(
+            Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None)
+        )
+        value = self._history[-1] if self._history else inf
+        most = problem.max_iter - len(self._history)
+        scalars = [value, ahead.age if ahead else 0, True, 0, most]
+        kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
+        if value == inf:  # F starts at zero
+            rows.F.zero_()
+        StS_there = together.gram_there(rows.number, StS).to(rows.device)
+        outlook = self._cuts, LEAST
+        if not self._cuts:
+            # In one block a root is so quick that failing costs less than a needless projector.
+            margin = 1.0 if together.in_cuda and in_one_block(m, rows.device) else 2.0
+            outlook = together.outlook(_outlook, StS_there, problem, margin)
+        if together.state is None or not together.state.takes(problem, *outlook):
+            shape = (V, m, c, len(faces))
+            together.state = _State(together, rows.device, problem, shape, rule, *outlook)
+        there: _State = together.state
+        parts = (*kept, H, faces, given, packed_matrices)
+        slot = np.concatenate([np.ravel(part) for part in parts])
+        there.begin(rows.number, slot, StS_there)
+        return there
 
     def step(self, launch: int | None) -> None:
         """Do an iteration on the host, or take the answer of a launch on the device."""
@@ -126,44 +154,6 @@ class _Run:
         if self.state is not None:
             self.state.leave(self.rows.number, host)
         return Solution(host.alpha, host.consensus, self._history, self._converged)
-
-
-def enter(
-    rows: TorchRows,
-    StS: Floats,
-    problem: Problem,
-    host: Iteration,
-    value: float,
-    most: int,
-    *,
-    cuts: bool,
-) -> _State:
-    """Send a run to the device, for at most `most` iterations."""
-    together, Z, ahead = rows.together, host.consensus, host.ahead
-    V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
-    H = np.einsum("uvii->uv", StS)
-    rule, faces, given = weights.table(problem, H)
-    packed_matrices = together.packed_matrices(
-        Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None)
-    )
-    scalars = [value, ahead.age if ahead else 0, True, 0, most]
-    kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
-    if value == inf:  # F starts at zero
-        rows.F.zero_()
-    StS_there = together.gram_there(rows.number, StS).to(rows.device)
-    outlook = cuts, LEAST
-    if not cuts:
-        # In one block a root is so quick that a failure costs less than a projector for nothing.
-        margin = 1.0 if together.in_cuda and in_one_block(m, rows.device) else 2.0
-        outlook = together.outlook(_outlook, StS_there, problem, margin)
-    if together.state is None or not together.state.takes(problem, *outlook):
-        shape = (V, m, c, len(faces))
-        together.state = _State(together, rows.device, problem, shape, rule, *outlook)
-    there: _State = together.state
-    parts = (*kept, H, faces, given, packed_matrices)
-    slot = np.concatenate([np.ravel(part) for part in parts])
-    there.begin(rows.number, slot, StS_there)
-    return there
 
 
 class _State:
