@@ -100,22 +100,13 @@ class DeviceView:
         return found
 
     def _read(self, places: Sequence[slice], scaling: Scaling) -> Iterator[Tensor]:
-        if self.sparse:
-            for place in places:
-                yield _sparse_tensor(scaling.prepare(self.host.rows(place)), self.device)
-        elif self._stays or self.device.type != "cuda":
-            for place in places:
-                yield self.take(place)
-        else:
-            yield from self._stream(places)
-
-    def _stream(self, places: Sequence[slice]) -> Iterator[Tensor]:
-        """Send blocks one after another."""
         for place in places:
-            shape = (place.stop - place.start, self.width)
-            block = torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
-            self._fill(block, place.start)
-            yield block
+            if self.sparse:
+                yield _sparse_tensor(scaling.prepare(self.host.rows(place)), self.device)
+            elif self._stays or self.device.type != "cuda":
+                yield self.take(place)
+            else:
+                yield self._sent(place)
 
     def keep(self) -> None:
         """Send all rows once and keep them, where they take little of the free memory."""
@@ -123,21 +114,21 @@ class DeviceView:
             return
         free, _ = torch.cuda.mem_get_info(self.device)
         if self.n * self.width * self.dtype.itemsize <= free // _KEPT_SHARE:
-            shape = (self.n, self.width)
-            whole = torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
-            self._fill(whole, 0)
-            self._tensor, self._stays = whole, True
+            self._tensor, self._stays = self._sent(slice(0, self.n)), True
 
-    def _fill(self, target: Tensor, first: int) -> None:
-        """Fill `target` with the rows from number `first` on."""
+    def _sent(self, place: slice) -> Tensor:
+        """Send consecutive rows to the device."""
 
         def fetch(rows: slice) -> Tensor:
-            there = slice(first + rows.start, first + rows.stop)
+            there = slice(place.start + rows.start, place.start + rows.stop)
             if self._tensor is not None:
                 return self._tensor[there]
             return _from_numpy(self.host.rows(there))
 
-        send_rows(target, fetch)
+        shape = (place.stop - place.start, self.width)
+        block = torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
+        send_rows(block, fetch)
+        return block
 
 
 class DeviceViews(Sequence[DeviceView]):
