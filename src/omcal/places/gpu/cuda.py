@@ -147,10 +147,7 @@ class SpreadSweep(PlainPass):
         self._kernel = nvrtc.compiled(
             "spread",
             F.device,
-            REAL=nvrtc.TYPES[str(F.dtype)],
-            INDEX=nvrtc.TYPES[str(graphs.indices.dtype)],
-            VIEWS=graphs.n_views,
-            K=graphs.k,
+            **_of_graphs(graphs),
             C=c,
             THREADS=_SPREAD_THREADS,
         )
