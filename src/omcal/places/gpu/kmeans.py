@@ -91,7 +91,8 @@ def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: boo
     and then. With `filling`, of one run, empty clusters take the rows farthest from their centres.
     """
     m, limits, centres = int(starts.shape[1]), _limits(X), starts
-    moves, empty = ~_none_empty(starts), _none_empty(starts)
+    empty = torch.zeros(len(starts), dtype=torch.bool, device=X.device)
+    moves = ~empty
     for iteration in range(1, max_iter + 1):
         labels, distances = _nearest(X, centres)
         if filling:
@@ -111,10 +112,6 @@ def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: boo
 def _limits(X: Tensor) -> Tensor:
     """Return how far the centres of a run may move in all and still count as at rest."""
     return kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
-
-
-def _none_empty(centres: Tensor) -> Tensor:
-    return torch.zeros(len(centres), dtype=torch.bool, device=centres.device)
 
 
 def _pick(X: Tensor, rows: Tensor) -> Tensor:
