@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
 from omcal.method.graph import MOST_ROUNDING, AnchorGraphs
 from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
@@ -275,13 +275,10 @@ def _steps(
     both = list(zip(scalings, widths, strict=True))
     factor = [np.ones(d) if one.factor is None else one.factor for one, d in both]
     centre = [np.zeros(d) if one.center is None else one.center for one, d in both]
-    given = [np.concatenate(parts).astype(_wide(device)) for parts in (factor, centre)]
+    wide = numpy_dtype(wide_type(device))
+    given = [np.concatenate(parts).astype(wide) for parts in (factor, centre)]
     found, at = send(given, device)
     return found, at
-
-
-def _wide(device: Device) -> Any:
-    return np.float32 if wide_type(device) == torch.float32 else np.float64
 
 
 def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
@@ -291,8 +288,9 @@ def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
     ]
     if len(there) == len(learned) and there[0][0].device == device:
         return [torch.stack(points) for points in zip(*there, strict=True)]
+    wide = numpy_dtype(wide_type(device))
     given = zip(*(one.anchors for one in learned), strict=True)
-    return send([np.stack(points).astype(_wide(device), copy=False) for points in given], device)
+    return send([np.stack(points).astype(wide, copy=False) for points in given], device)
 
 
 def _rounding(view: DeviceView) -> float:
