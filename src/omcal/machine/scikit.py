@@ -37,11 +37,4 @@ def _constraint(given: Any) -> Any:
     return given
 
 
-__all__ = [
-    "CallbackSupportMixin",
-    "HasMethods",
-    "Interval",
-    "StrOptions",
-    "scikit_constraints",
-    "with_callbacks",
-]
+__all__ = ["CallbackSupportMixin", "scikit_constraints", "with_callbacks"]
