@@ -340,7 +340,7 @@ def test_anchors_of_runs_are_those_of_each_on_the_host(
         found = choose_for_runs(there, scalings, m, method, states)
     for b, (anchors, on_device) in enumerate(found):
         expected = host_anchors(views, scalings, m, method, [np.random.RandomState(seed ^ b)])[0]
-        for a, d, wanted in zip(anchors, on_device.points, expected, strict=True):
+        for a, d, wanted in zip(anchors, on_device, expected, strict=True):
             np.testing.assert_allclose(a, wanted, atol=1e-7)
             np.testing.assert_array_equal(d.numpy(), a)
 

@@ -15,14 +15,14 @@ from omcal.method import anchors as host_anchors
 from omcal.method import kmeans, span
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.graph import DeviceAnchors
 from omcal.places.gpu.kmeans import lloyd, span_basis
 from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
 _ENTRIES_TOGETHER = 1 << 28  # of the samples of runs whose anchors are found at the same time
 
-Chosen = tuple[list[Array], DeviceAnchors | None]  # anchors of a run: on the host and the device
+# Anchors of a run, (m, d_v) per view: on the host, and on the device where they were found there.
+Chosen = tuple[list[Array], list[Tensor] | None]
 
 
 def choose_for_runs(
@@ -105,7 +105,7 @@ def by_run(points: Tensor, widths: Sequence[int]) -> list[Chosen]:
     on_host = np.split(whole, np.cumsum(widths)[:-1], axis=2)
     there = points.split(list(widths), dim=2)
     return [
-        ([part[run] for part in on_host], DeviceAnchors([part[run] for part in there]))
+        ([part[run] for part in on_host], [part[run] for part in there])
         for run in range(len(points))
     ]
 

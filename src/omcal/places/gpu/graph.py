@@ -214,13 +214,6 @@ def index_type(n_anchors: int) -> Any:
 
 
 @dataclass(frozen=True)
-class DeviceAnchors:
-    """Anchors of a run in device memory, where they were found."""
-
-    points: list[Tensor]  # (m, d_v) per view
-
-
-@dataclass(frozen=True)
 class Distances:
     """`omcal.method.graph.RelativeDistances` of a view for each run: rows @ W + bias."""
 
@@ -283,9 +276,8 @@ def _steps(
 
 def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
     """Return the anchors of each view, (runs, m, d)."""
-    there = [
-        one.shared_span.points for one in learned if isinstance(one.shared_span, DeviceAnchors)
-    ]
+    # Where they were found on a device they are there still, as a list.
+    there = [one.shared_span for one in learned if isinstance(one.shared_span, list)]
     if len(there) == len(learned) and there[0][0].device == device:
         return [torch.stack(points) for points in zip(*there, strict=True)]
     wide = numpy_dtype(wide_type(device))
