@@ -150,7 +150,7 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     m = k + 3
     indices, weights = random_graphs(rng, n, V, m, k, real)
     StS = np.zeros((V, V, m, m))
-    compiled.gram_kernel()(indices, weights, StS)
+    compiled.gram_kernel(indices, weights, StS)
     S = dense(indices, weights, m)
     expected = (S.T @ S).reshape(V, m, V, m).swapaxes(1, 2)
     upper = np.triu_indices(V)

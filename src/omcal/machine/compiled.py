@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from omcal.machine.jit import jit
-from omcal.machine.process import once
+from omcal.machine.jit import jit_when_called
 from omcal.machine.simd import aligned, registers
 from omcal.machine.unrolled import settle_kernel, vector_sweep_kernel
 
@@ -59,7 +58,7 @@ class Sweep:
     def __call__(self, indices: Any, weights: Any, F: Any) -> Any:
         """Change F, and return the float64 sums over its rows; the sums of blocks add up."""
         if not self._few:
-            return wide_sweep_kernel()(indices, weights, F, self._stacked, self._R)
+            return wide_sweep_kernel(indices, weights, F, self._stacked, self._R)
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
         kernel = vector_sweep_kernel(self._c, k, registers(), F.dtype)
         return kernel(indices, weights, F, self._stacked, self._R)
@@ -71,57 +70,52 @@ class Sweep:
         return StF, FtF, FoldtF
 
 
-@once
-def wide_sweep_kernel() -> Callable[..., Any]:
-    """Return the pass over any number of columns of F.
+@jit_when_called(fastmath={"contract", "nsz"})
+def wide_sweep_kernel(indices, weights, F, stacked, R):  # type: ignore[no-untyped-def]
+    """Do the pass over any number of columns of F.
 
     Off, with SciPy's products instead, 60000 × 60 with 100 clusters takes about 10 % more time.
     """
-
-    @jit(fastmath={"contract", "nsz"})
-    def sweep(indices, weights, F, stacked, R):  # type: ignore[no-untyped-def]
-        n, V, k = indices.shape
-        lines, c = stacked.shape
-        of_view = np.uint64(lines // V)
-        zero = F.dtype.type(0)
-        tile = np.empty((_TILE_ROWS, c), F.dtype)
-        squares = np.empty((c, c), F.dtype)
-        sums = np.zeros((lines + 2 * c, c))
-        part = np.zeros_like(stacked)  # of SᵀF, in the type of the rows
-        rows_in_part = 0
-        for start in range(0, n, _TILE_ROWS):
-            old = F[start : start + _TILE_ROWS]
-            new = tile[: len(old)]
-            np.dot(old, R, new)
-            for row in range(len(old)):
-                i, u = np.uint64(start + row), new[row]
-                for v in range(np.uint64(V)):
-                    for a in range(np.uint64(k)):
-                        weight = weights[i, v, a]
-                        line = stacked[v * of_view + np.uint64(indices[i, v, a])]
-                        for j in range(c):
-                            u[j] += weight * line[j]
-                for j in range(c):
-                    u[j] = max(u[j], zero)
-                for v in range(np.uint64(V)):
-                    for a in range(np.uint64(k)):
-                        weight = weights[i, v, a]
-                        line = part[v * of_view + np.uint64(indices[i, v, a])]
-                        for j in range(c):
-                            line[j] += weight * u[j]
-            np.dot(new.T, new, squares)
-            sums[lines : lines + c] += squares
-            np.dot(old.T, new, squares)
-            sums[lines + c :] += squares
-            old[:] = new
-            rows_in_part += _TILE_ROWS
-            if rows_in_part >= 4 * lines or start + _TILE_ROWS >= n:
-                rows_in_part = 0
-                sums[:lines] += part
-                part[:] = zero
-        return sums
-
-    return sweep
+    n, V, k = indices.shape
+    lines, c = stacked.shape
+    of_view = np.uint64(lines // V)
+    zero = F.dtype.type(0)
+    tile = np.empty((_TILE_ROWS, c), F.dtype)
+    squares = np.empty((c, c), F.dtype)
+    sums = np.zeros((lines + 2 * c, c))
+    part = np.zeros_like(stacked)  # of SᵀF, in the type of the rows
+    rows_in_part = 0
+    for start in range(0, n, _TILE_ROWS):
+        old = F[start : start + _TILE_ROWS]
+        new = tile[: len(old)]
+        np.dot(old, R, new)
+        for row in range(len(old)):
+            i, u = np.uint64(start + row), new[row]
+            for v in range(np.uint64(V)):
+                for a in range(np.uint64(k)):
+                    weight = weights[i, v, a]
+                    line = stacked[v * of_view + np.uint64(indices[i, v, a])]
+                    for j in range(c):
+                        u[j] += weight * line[j]
+            for j in range(c):
+                u[j] = max(u[j], zero)
+            for v in range(np.uint64(V)):
+                for a in range(np.uint64(k)):
+                    weight = weights[i, v, a]
+                    line = part[v * of_view + np.uint64(indices[i, v, a])]
+                    for j in range(c):
+                        line[j] += weight * u[j]
+        np.dot(new.T, new, squares)
+        sums[lines : lines + c] += squares
+        np.dot(old.T, new, squares)
+        sums[lines + c :] += squares
+        old[:] = new
+        rows_in_part += _TILE_ROWS
+        if rows_in_part >= 4 * lines or start + _TILE_ROWS >= n:
+            rows_in_part = 0
+            sums[:lines] += part
+            part[:] = zero
+    return sums
 
 
 def fixed_point(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., Any]:
@@ -148,123 +142,98 @@ def padded(M: Any) -> Any:
     return found
 
 
-@once
-def moments_kernel() -> Callable[..., None]:
-    """Return the sums of x − origin and of their squares over the rows x of a block.
+@jit_when_called(fastmath={"contract", "nsz"})
+def moments_kernel(block, origin, total, squares):  # type: ignore[no-untyped-def]
+    """Add x − origin and its square to the sums, for the rows x of a block.
 
     Off, 60000 × 1430 takes 55 % more CPU time (benchmarks/ablations.py).
     """
-
-    @jit(fastmath={"contract", "nsz"})
-    def moments(block, origin, total, squares):  # type: ignore[no-untyped-def]
-        n, d = block.shape
-        whole = n - n % 4
-        for i in range(0, whole, 4):  # together they load and store the sums once
-            r, s, t, u = block[i], block[i + 1], block[i + 2], block[i + 3]
-            for j in range(d):
-                x = np.float64(r[j]) - origin[j]
-                y = np.float64(s[j]) - origin[j]
-                z = np.float64(t[j]) - origin[j]
-                w = np.float64(u[j]) - origin[j]
-                total[j] += (x + y) + (z + w)
-                squares[j] += (x * x + y * y) + (z * z + w * w)
-        for i in range(whole, n):
-            for j in range(d):
-                x = np.float64(block[i, j]) - origin[j]
-                total[j] += x
-                squares[j] += x * x
-
-    return moments
+    n, d = block.shape
+    whole = n - n % 4
+    for i in range(0, whole, 4):  # together they load and store the sums once
+        r, s, t, u = block[i], block[i + 1], block[i + 2], block[i + 3]
+        for j in range(d):
+            x = np.float64(r[j]) - origin[j]
+            y = np.float64(s[j]) - origin[j]
+            z = np.float64(t[j]) - origin[j]
+            w = np.float64(u[j]) - origin[j]
+            total[j] += (x + y) + (z + w)
+            squares[j] += (x * x + y * y) + (z * z + w * w)
+    for i in range(whole, n):
+        for j in range(d):
+            x = np.float64(block[i, j]) - origin[j]
+            total[j] += x
+            squares[j] += x * x
 
 
-@once
-def scaled_rows_kernel() -> Callable[..., None]:
-    """Return the loop out[:, first:] = (X[rows] − center − rest) · factor.
+@jit_when_called()
+def scaled_rows_kernel(X, rows, center, rest, factor, out, first):  # type: ignore[no-untyped-def]
+    """Write out[:, first:] = (X[rows] − center − rest) · factor.
 
     The center is in two parts. `out` is the whole array, as the compiler does not see that columns
     of a slice are contiguous, which would take twice the time. Off, 60000 × 1430 takes 6 % more.
     """
-
-    @jit()
-    def scaled_rows(X, rows, center, rest, factor, out, first):  # type: ignore[no-untyped-def]
-        for i in range(len(rows)):
-            x = X[np.uint64(rows[i])]
-            row = out[i, first : first + len(center)]
-            for j in range(len(center)):
-                row[j] = ((x[j] - center[j]) - rest[j]) * factor[j]
-
-    return scaled_rows
+    for i in range(len(rows)):
+        x = X[np.uint64(rows[i])]
+        row = out[i, first : first + len(center)]
+        for j in range(len(center)):
+            row[j] = ((x[j] - center[j]) - rest[j]) * factor[j]
 
 
-@once
-def two_nearest_kernel() -> Callable[..., None]:
-    """Return a kernel that finds the nearest centre of each point and the two smallest distances.
+@jit_when_called()
+def two_nearest_kernel(products, norms, slack, labels, first, second):  # type: ignore[no-untyped-def]
+    """Find the nearest centre of each point and the two smallest distances.
 
     A later centre is nearer only by more than the slack of the point. The squared length of the
     point is left out. The products have a row per centre, so that many points share a vector,
     without a branch. Off (with `member_sums_kernel`), fits take 10 to 28 % more CPU time.
     """
-
-    @jit()
-    def two_nearest(products, norms, slack, labels, first, second):  # type: ignore[no-untyped-def]
-        m, n = products.shape
-        twice = products.dtype.type(2)
+    m, n = products.shape
+    twice = products.dtype.type(2)
+    for t in range(n):
+        first[t] = norms[0] - twice * products[0, t]
+        second[t] = np.inf
+        labels[t] = 0
+    for centre in range(1, m):
+        j, norm, line = np.int32(centre), norms[centre], products[centre]
         for t in range(n):
-            first[t] = norms[0] - twice * products[0, t]
-            second[t] = np.inf
-            labels[t] = 0
-        for centre in range(1, m):
-            j, norm, line = np.int32(centre), norms[centre], products[centre]
-            for t in range(n):
-                d, a, b = norm - twice * line[t], first[t], second[t]
-                nearer = d < a - slack[t]
-                second[t] = a if nearer else (d if d < b else b)
-                first[t] = d if nearer else a
-                labels[t] = j if nearer else labels[t]
-
-    return two_nearest
+            d, a, b = norm - twice * line[t], first[t], second[t]
+            nearer = d < a - slack[t]
+            second[t] = a if nearer else (d if d < b else b)
+            first[t] = d if nearer else a
+            labels[t] = j if nearer else labels[t]
 
 
-@once
-def member_sums_kernel() -> Callable[..., None]:
-    """Return the loop sums[j] += x over the rows x of X in order[starts[j] : starts[j + 1]]."""
-
-    @jit()
-    def member_sums(X, order, starts, sums):  # type: ignore[no-untyped-def]
-        for j in range(len(sums)):
-            total, first, last = sums[j], starts[j], starts[j + 1]
-            whole = last - (last - first) % 4
-            for i in range(first, whole, 4):  # together they load and store the sums once
-                r, s = X[np.uint64(order[i])], X[np.uint64(order[i + 1])]
-                t, u = X[np.uint64(order[i + 2])], X[np.uint64(order[i + 3])]
-                for q in range(X.shape[1]):
-                    total[q] = (((total[q] + r[q]) + s[q]) + t[q]) + u[q]
-            for i in range(whole, last):
-                r = X[np.uint64(order[i])]
-                for q in range(X.shape[1]):
-                    total[q] += r[q]
-
-    return member_sums
+@jit_when_called()
+def member_sums_kernel(X, order, starts, sums):  # type: ignore[no-untyped-def]
+    """Do sums[j] += x for the rows x of X in order[starts[j] : starts[j + 1]]."""
+    for j in range(len(sums)):
+        total, first, last = sums[j], starts[j], starts[j + 1]
+        whole = last - (last - first) % 4
+        for i in range(first, whole, 4):  # together they load and store the sums once
+            r, s = X[np.uint64(order[i])], X[np.uint64(order[i + 1])]
+            t, u = X[np.uint64(order[i + 2])], X[np.uint64(order[i + 3])]
+            for q in range(X.shape[1]):
+                total[q] = (((total[q] + r[q]) + s[q]) + t[q]) + u[q]
+        for i in range(whole, last):
+            r = X[np.uint64(order[i])]
+            for q in range(X.shape[1]):
+                total[q] += r[q]
 
 
-@once
-def gram_kernel() -> Callable[..., None]:
-    """Return the loop StS[u, v] += S_uᵀ S_v over the pairs of views u <= v.
+@jit_when_called()
+def gram_kernel(indices, weights, StS):  # type: ignore[no-untyped-def]
+    """Do StS[u, v] += S_uᵀ S_v for the pairs of views u <= v.
 
     Off, 60000 × 1430 takes 16 % more time (benchmarks/results/ablations.md).
     """
-
-    @jit()
-    def gram(indices, weights, StS):  # type: ignore[no-untyped-def]
-        n, V, k = indices.shape
-        for i in range(n):
-            for u in range(V):
-                for v in range(u, V):
-                    for a in range(k):
-                        weight = np.float64(weights[i, u, a])
-                        row = np.uint64(indices[i, u, a])
-                        for b in range(k):
-                            column = np.uint64(indices[i, v, b])
-                            StS[u, v, row, column] += weight * weights[i, v, b]
-
-    return gram
+    n, V, k = indices.shape
+    for i in range(n):
+        for u in range(V):
+            for v in range(u, V):
+                for a in range(k):
+                    weight = np.float64(weights[i, u, a])
+                    row = np.uint64(indices[i, u, a])
+                    for b in range(k):
+                        column = np.uint64(indices[i, v, b])
+                        StS[u, v, row, column] += weight * weights[i, v, b]

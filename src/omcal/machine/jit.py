@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
+
+from omcal.machine.process import once
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -41,6 +44,23 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return call
 
     return compiled
+
+
+def jit_when_called(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function as by `jit`, but only once it is called: that loads Numba."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        @once
+        def compiled() -> Callable[..., Any]:
+            return jit(**options)(function)
+
+        @wraps(function)
+        def call(*given: Any) -> Any:
+            return compiled()(*given)
+
+        return call
+
+    return decorated
 
 
 def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) -> Callable[..., Any]:

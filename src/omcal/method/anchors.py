@@ -251,7 +251,7 @@ def _fill(joint: Array, first: int, view: View, scaling: Scaling, rows: Array | 
     def compiled_work(part: slice) -> None:
         assert rows is not None and scaling.factor is not None
         steps = *scaling.center_in(view.dtype), scaling.factor.astype(view.dtype)
-        scaled_rows_kernel()(view.array, rows[part], *steps, joint[part], first)
+        scaled_rows_kernel(view.array, rows[part], *steps, joint[part], first)
 
     if rows is not None and _only_centred(view, scaling) and compiled_pays(len(view.array)):
         work = compiled_work

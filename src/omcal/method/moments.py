@@ -37,7 +37,7 @@ class Moments:
         if compiled:
             total, squares = np.zeros((2, block.shape[1]))
             origin = block[0].astype(np.float64)
-            moments_kernel()(block, origin, total, squares)
+            moments_kernel(block, origin, total, squares)
             return cls(n, origin + total / n, np.maximum(squares - total**2 / n, 0))
         # In float64 it does not show how the rows were cut into blocks.
         wide = block.astype(np.float64)

@@ -117,7 +117,7 @@ class Vectors(Points):
             """Use products with one row per centre."""
             slack = tie_slack(points._norms[rows], norms)
             if self._compiled and not wide:
-                two_nearest_kernel()(d, norms, slack, labels[rows], *distances[:, rows])
+                two_nearest_kernel(d, norms, slack, labels[rows], *distances[:, rows])
                 return
             d *= -2.0
             d += norms[:, None]
@@ -192,7 +192,7 @@ class Vectors(Points):
             return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
         sums = np.zeros((member.shape[0], self.X.shape[1]))
         if self._compiled:
-            member_sums_kernel()(self.X, member.indices, member.indptr, sums)
+            member_sums_kernel(self.X, member.indices, member.indptr, sums)
             return sums
         if self.X.shape[1] <= _NARROW:
             return np.asarray(member.astype(np.float64) @ self.X)

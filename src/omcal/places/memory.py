@@ -215,5 +215,5 @@ def _gram(graphs: AnchorGraphs) -> Floats:
 def _gram_compiled(graphs: AnchorGraphs) -> Floats:
     V, m = graphs.n_views, graphs.n_anchors
     StS = np.zeros((V, V, m, m))
-    kernels.gram_kernel()(graphs.indices, graphs.weights, StS)
+    kernels.gram_kernel(graphs.indices, graphs.weights, StS)
     return StS
