@@ -43,12 +43,6 @@ def resolve_device(device: Any) -> Device:
     return found
 
 
-def resolve_devices(device: Any) -> list[Device]:
-    """Resolve several names, as in "cuda:0,cuda:1"."""
-    names = device.split(",") if isinstance(device, str) else [device]
-    return [resolve_device(name) for name in names]
-
-
 def _unknown(device: Any) -> str:
     return (
         f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "

@@ -20,11 +20,7 @@ from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
 from omcal.places.gpu.anchors import Chosen, anchors_in_span, choose_for_runs
-from omcal.places.gpu.devices import (
-    explaining_out_of_memory,
-    resolve_devices,
-    working_on,
-)
+from omcal.places.gpu.devices import explaining_out_of_memory, resolve_device, working_on
 from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
 from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
@@ -208,12 +204,12 @@ def _graphs(
     make.check()
 
 
-def find_devices(device: Any, views: Views) -> list[Device]:
-    """Return the device of the tensors, else the requested devices.
+def find_devices(device: str, views: Views) -> list[Device]:
+    """Return the device of the tensors, else the requested devices, as in "cuda:0,cuda:1".
 
     Tensors in host memory are sent to the requested device, like arrays.
     """
-    wanted, given = resolve_devices(device), device_of(views)
+    wanted, given = list(map(resolve_device, device.split(","))), device_of(views)
     if given is None:
         return wanted
     if len(wanted) == 1 and (given == wanted[0] or given.type == "cpu"):
