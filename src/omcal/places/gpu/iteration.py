@@ -26,8 +26,6 @@ from omcal.places.gpu.rows import RunBatch, TorchRows
 _SCALARS = ("objective", "age", "goes on", "number", "most")
 _PLACES = 3  # for answers of a run: one is read, one is written, one is launched next
 
-Answer = tuple[float, bool, bool]  # the objective, whether it is valid, whether the run goes on
-
 
 def serves(rows: AbstractRows, problem: Problem) -> bool:
     """Whether the device takes the small steps: on a CUDA GPU, by a rule that it has."""
@@ -231,8 +229,8 @@ class _State:
         """Whether a run had begun before a launch."""
         return self._first[number] <= launch
 
-    def answer(self, number: int, launch: int) -> Answer:
-        """Return the answer of a run to a launch."""
+    def answer(self, number: int, launch: int) -> tuple[float, bool, bool]:
+        """Return the objective after a launch, whether it is valid, whether the run goes on."""
         place = (launch - self._first[number]) % _PLACES
         value, right, goes_on = self._answers.numpy()[number, place].tolist()
         return value, right > 0, goes_on > 0
