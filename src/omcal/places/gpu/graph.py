@@ -170,25 +170,18 @@ class _ByProducts:
         return False
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        _nearest(X @ self._W, self._bias, self._tie, indices, weights)
-
-
-def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:
-    """Compute Eq. 2 for a block of rows, into (k, rows) `indices` and `weights`.
-
-    Weights from distances that are not finite are NaN.
-    """
-    k = len(indices)
-    finite = products.abs().sum(dim=1).isfinite()
-    scale = torch.maximum(products.abs().amax(dim=1), bias.abs().max())
-    nearest, d = _nearest_columns(products + bias, k + 1)
-    indices.copy_(nearest[:-1])
-    gap = d[-1:] - d[:-1]
-    total = gap.sum(dim=0)
-    # Equal distances (duplicate points, all-zero rows): share the weight evenly.
-    tied = total <= tie * scale
-    shares = torch.where(tied, 1.0 / k, gap / torch.where(tied, 1.0, total))
-    weights.copy_(torch.where(finite, shares, torch.nan))
+        """Write the (k, rows) indices and weights, which are NaN where a distance is not finite."""
+        k, products = len(indices), X @ self._W
+        finite = products.abs().sum(dim=1).isfinite()
+        scale = torch.maximum(products.abs().amax(dim=1), self._bias.abs().max())
+        nearest, d = _nearest_columns(products + self._bias, k + 1)
+        indices.copy_(nearest[:-1])
+        gap = d[-1:] - d[:-1]
+        total = gap.sum(dim=0)
+        # Equal distances (duplicate points, all-zero rows): share the weight evenly.
+        tied = total <= self._tie * scale
+        shares = torch.where(tied, 1.0 / k, gap / torch.where(tied, 1.0, total))
+        weights.copy_(torch.where(finite, shares, torch.nan))
 
 
 def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
