@@ -86,7 +86,7 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "lloyd": off((cuda_kmeans, "iterates", never)),
     "seed,lloyd": off((cuda_kmeans, "seeds", never), (cuda_kmeans, "iterates", never)),
     "small": off((iteration, "KernelSteps", BatchedSteps)),
-    "batched": off((iteration, "serves", lambda rows, problem: rows.together.in_cuda)),
+    "batched": off((iteration, "serves", lambda rows, problem: rows.together.work.in_cuda)),
     "nearest": off((cuda_graphs, "serves", never)),
     "sweep,small": off((cuda, "in_shared_memory", never)),
     "spread": off((cuda, "SpreadSweep", PlainSweep)),

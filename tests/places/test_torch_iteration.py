@@ -143,7 +143,7 @@ def both(device, graphs, c, problem, seed, kernels=True):
     """Solution and rows of the host and of the device, and the run of the latter."""
     G = np.linalg.qr(np.random.default_rng(seed).normal(size=(graphs.n_anchors, c)))[0]
     rows = [TorchRows.from_graphs(graphs, c, device, fused=False) for _ in range(2)]
-    rows[1].together.in_cuda = kernels
+    rows[1].together.work.in_cuda = kernels
     host = solve(rows[0], rows[0].gram(), G, problem)
     found, run = there(rows[1], rows[1].gram(), G, problem)
     return (host, rows[0]), (found, rows[1], run)
@@ -255,7 +255,7 @@ def test_what_is_never_right_there_is_not_tried_for_ever(device, monkeypatch, ke
 def test_the_first_iteration_does_not_look_at_the_last_f(device):
     graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
     rows = TorchRows.from_graphs(graphs, 3, device, fused=False)
-    rows.together.in_cuda = True
+    rows.together.work.in_cuda = True
     G, problem = np.eye(9, 3), replace(problems("fixed", 2, beta=0.1, gamma=0.1), max_iter=1)
     StS = rows.gram()
     one = solve(rows, StS, G, problem)

@@ -102,7 +102,7 @@ class _Run:
         outlook = self._cuts, LEAST
         if not self._cuts:
             # In one block a root is so quick that failing costs less than a needless projector.
-            margin = 1.0 if together.in_cuda and in_one_block(m, rows.device) else 2.0
+            margin = 1.0 if together.work.in_cuda and in_one_block(m, rows.device) else 2.0
             outlook = together.outlook(_outlook, StS_there, problem, margin)
         if together.state is None or not together.state.takes(problem, *outlook):
             shape = (V, m, c, len(faces))
@@ -161,7 +161,7 @@ class _State:
         self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, ...],
         rule: int, cuts: bool, least: float,
     ) -> None:  # fmt: skip
-        (V, m, c, n_faces), runs, width = shape, together.n_runs, together.columns
+        (V, m, c, n_faces), runs, width = shape, together.n_runs, together.work.columns
         on_card = device.type == "cuda"
         self._problem, self._cuts, self._least = problem, cuts, least
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
@@ -172,7 +172,7 @@ class _State:
         self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
-        self._packed = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
+        self._packed = torch.zeros((runs, lines, width), dtype=together.work.dtype, device=device)
         self._answers = torch.zeros((runs, _PLACES, 3), dtype=torch.float64, pin_memory=on_card)
         self._events = [torch.cuda.Event() for _ in range(_PLACES)] if on_card else []
         self._launched = self._heard = 0
@@ -193,11 +193,12 @@ class _State:
             packed=self._packed,
             answers=self._answers,
         )
-        work = together.bound(self._packed, self.sums, self._goes_on)
-        kind = KernelSteps if together.in_cuda else BatchedSteps
+        work = together.work.bound(self._packed, self.sums, self._goes_on)
+        kind = KernelSteps if together.work.in_cuda else BatchedSteps
         # The steps hold no reference to this object, so that its memory is free when it is gone.
         steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
-        same = (kind, *shape, *together.shape, rule, problem.accelerate, cuts)
+        of_pass = runs, together.work.dtype, *together.work.shape
+        same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
         self._once: Callable[[], None] = Repeated(steps, device, same) if steps.many else steps
 
     def takes(self, problem: Problem, cuts: bool, least: float) -> bool:

@@ -89,7 +89,7 @@ class TorchRows(AbstractRows):
     def packed(self, *small: Floats) -> Tensor:
         """Return the small matrices of a pass on the device, as `RunBatch.packed_matrices`."""
         text = torch.from_numpy(self.together.packed_matrices(*small))
-        return text.to(self.together.dtype).to(self.device)
+        return text.to(self._pass.dtype).to(self.device)
 
     def sums_of(self, packed: Any) -> Sums:
         """Return the sums of a pass from one row."""
@@ -124,14 +124,9 @@ class TorchRows(AbstractRows):
 class RunBatch:
     """A batch of runs, most often one, that are iterated together: its pass and its state."""
 
-    def __init__(self, work: Any, n_runs: int) -> None:
-        self._work = work
+    def __init__(self, work: PlainPass | cuda.CudaPass, n_runs: int) -> None:
+        self.work = work
         self.n_runs = n_runs
-        self.in_cuda: bool = work.in_cuda
-        self.columns: int = work.columns
-        self.dtype = work.dtype
-        self.shape: tuple[Any, ...] = (n_runs, work.dtype, *work.shape)
-        self.bound: Callable[[Tensor, Tensor, Tensor], Callable[[], None]] = work.bound
         self.state: Any = None  # as `iteration` left it
         self._grams: list[Floats] = []
         self._grams_there: Tensor = None
@@ -140,7 +135,7 @@ class RunBatch:
     def gram(self, number: int, n_views: int) -> Floats:
         """Return S_uᵀ S_v of a run, (V, V, m, m); all runs are fetched in one message."""
         if not self._grams:
-            whole = self._work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
+            whole = self.work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
             self._grams_there = there = whole.transpose(2, 3).contiguous()
             # Of page-locked memory, which PyTorch keeps for the next fit: it comes much sooner.
             here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
@@ -168,7 +163,7 @@ class RunBatch:
 
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
         """
-        Q, c, w = stack_by_view(alpha, P), len(R), self.columns
+        Q, c, w = stack_by_view(alpha, P), len(R), self.work.columns
         text = np.zeros((len(Q) * (1 if G is None else 2) + w, w))
         text[: len(Q), :c], text[len(Q) : len(Q) + c, :c] = Q, R
         if G is not None:
