@@ -148,10 +148,13 @@ class _Blocks:
 
     @classmethod
     def of(cls, views: Views, client: Client | None = None) -> _Blocks:
-        arrays = _aligned(views, client)
-        edges = np.cumsum((0, *arrays[0].chunks[0])).tolist()
-        rows = [slice(a, b) for a, b in pairwise(edges)]
-        columns = [array.to_delayed().ravel() for array in arrays]
+        given = [view.array.chunks[0] for view in views if view.home == "cluster"]
+        sizes = given[0] if given else _chunks_of_files(views, client)
+        rows = [slice(a, b) for a, b in pairwise(np.cumsum((0, *sizes)).tolist())]
+        columns = [
+            _blocks_of_file(view, rows) if view.stored else _cut_like(view, sizes).to_delayed().flat
+            for view in views
+        ]
         return cls(views.names, rows, list(zip(*columns, strict=True)))
 
     @property
@@ -206,13 +209,6 @@ def _wait_for_worker(client: Client) -> None:
         ) from error
 
 
-def _aligned(views: Views, client: Client | None) -> list[Any]:
-    """Return the views as Dask arrays with the same row chunks."""
-    given = [view.array.chunks[0] for view in views if view.home == "cluster"]
-    rows = given[0] if given else _chunks_of_files(views, client)
-    return [(_array_of_file if view.stored else _cut_like)(view, rows) for view in views]
-
-
 def _cut_like(view: View, rows: tuple[int, ...]) -> Any:
     if view.array.chunks[0] == rows:
         return view.array
@@ -233,14 +229,10 @@ def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
     return tuple(da.core.normalize_chunks((size,), (views.n,))[0])
 
 
-def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
-    """Return a stored view as a Dask array; the workers read it at the same path."""
+def _blocks_of_file(view: View, rows: Sequence[slice]) -> list[Any]:
+    """Return delayed blocks of a stored view; the workers read it at the same path."""
     stored = dask.delayed(view.array, name=f"omcal-file-{uuid.uuid4().hex}", traverse=False)
-    blocks = [
-        da.from_delayed(stored[a:b], shape=(b - a, view.width), dtype=view.array.dtype)
-        for a, b in pairwise(np.cumsum((0, *chunks)).tolist())
-    ]
-    return da.concatenate(blocks)
+    return [stored[block] for block in rows]
 
 
 def _merged(
