@@ -67,7 +67,7 @@ class ClusterRows(AbstractRows):
         return np.asarray(self._total("gram", self._parts, partial(_gram, self._make)))
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        step = submit_each(self._client, "step", _step, [(alpha, P, R)])
+        step = submit_each(self._client, "step", tuple, [(alpha, P, R)])
         common = [*step, self._make]
         self._states = self._each("sweep", _sweep, self._parts, self._states, common=common)
         sums: Sums = self._total("sums", self._states, itemgetter(1))
@@ -76,7 +76,7 @@ class ClusterRows(AbstractRows):
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        step = submit_each(self._client, "step", _step, [(alpha, P, R, G)])
+        step = submit_each(self._client, "step", tuple, [(alpha, P, R, G)])
         common = [*step, self._make, runner_up]
         assigned = self._each("assign", _assign, self._parts, self._states, common=common)
         kinds: dict[str, Any] = {"labels": np.int32}
@@ -171,10 +171,6 @@ def clear_errors(client: Client) -> Iterator[None]:
             f"{error}. One worker after another died at the same rows: most likely they are too "
             "many for the memory of a worker; use smaller chunks of rows, or larger workers."
         ) from error
-
-
-def _step(step: tuple[Any, ...]) -> tuple[Any, ...]:
-    return step
 
 
 def _gram(make: Callable[..., Any], graphs: AnchorGraphs) -> Floats:
