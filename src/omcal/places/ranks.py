@@ -105,12 +105,14 @@ class Ranks(Team):
         try:
             yield
         except Exception as error:
-            failed = error
-            self.each(lambda: _reraise(failed))
+            self._exchanged(None, error)
 
     def each(self, work: Callable[[], Result]) -> list[Result]:
         """Return the result of each rank's work on all ranks; keep it small."""
-        value, error = _done(work)
+        return self._exchanged(*_done(work))
+
+    def _exchanged(self, value: Any, error: Exception | None) -> list[Any]:
+        """Return the value of each rank on all ranks, or raise the errors that some have."""
         found: list[Any] = [None] * self.size
         with self._explaining():
             told = value if error is None else Failure.of(error)
@@ -121,7 +123,7 @@ class Ranks(Team):
     def collected(self, work: Callable[[], Result]) -> list[Result]:
         """Return the result of each rank's work on the leader; an empty list on the others."""
         value, error = _done(work)
-        self.each(lambda: _reraise(error) if error else None)
+        self._exchanged(None, error)
         found: list[Any] = [None] * self.size
         with self._explaining():
             place = found if self.is_leader else None
@@ -153,7 +155,7 @@ class Ranks(Team):
             self._dist.all_reduce(tensor, group=self._group)
         summed: Floats = tensor.cpu().numpy()
         if summed[0]:
-            self.each(lambda: _reraise(error) if error else None)
+            self._exchanged(None, error)
         return summed[1:].reshape(shape)
 
     def _number(self, rank: int) -> int:
@@ -214,10 +216,6 @@ def _done(work: Callable[[], Result]) -> tuple[Any, Exception | None]:
         return work(), None
     except Exception as error:
         return None, error
-
-
-def _reraise(error: Exception) -> Any:
-    raise error
 
 
 def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
