@@ -21,14 +21,14 @@ def fail(error):
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
-        (ValueError("view 'a'\n  is  empty"), "ValueError", "view 'a' is empty"),
+        (ValueError("view 'a'\n  is  empty"), ValueError, "view 'a' is empty"),
         (
             FileNotFoundError(2, "No such file", "x.npy"),
-            "OSError",
+            OSError,
             "[Errno 2] No such file: 'x.npy'",
         ),
-        (MemoryError(), "MemoryError", "MemoryError"),
-        (ZeroDivisionError("by zero"), "RuntimeError", "ZeroDivisionError: by zero"),
+        (MemoryError(), MemoryError, "MemoryError"),
+        (ZeroDivisionError("by zero"), RuntimeError, "ZeroDivisionError: by zero"),
     ],
 )
 def test_a_failure_is_told_as_an_error_that_every_rank_knows(error, kind, text):
@@ -36,12 +36,12 @@ def test_a_failure_is_told_as_an_error_that_every_rank_knows(error, kind, text):
 
 
 def test_ranks_that_failed_are_named_but_not_all_of_many():
-    found = {0: 1.0, **{rank: Failure("TypeError", f"no {rank}") for rank in (1, 4, 5)}}
+    found = {0: 1.0, **{rank: Failure(TypeError, f"no {rank}") for rank in (1, 4, 5)}}
     own = ValueError("the cause here")
     with pytest.raises(TypeError, match=r"^rank 1: no 1; rank 4: no 4; rank 5: no 5$") as caught:
         _raise_failures(found, own)
     assert caught.value.__cause__ is own
-    found |= {7: Failure("ValueError", "no 7"), 8: Failure("ValueError", "no 8")}
+    found |= {7: Failure(ValueError, "no 7"), 8: Failure(ValueError, "no 8")}
     with pytest.raises(TypeError, match=r"rank 5: no 5; and 2 more ranks$"):
         _raise_failures(found, None)
     _raise_failures({0: 1.0, 1: None}, None)

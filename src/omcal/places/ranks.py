@@ -18,10 +18,7 @@ from omcal.places.team import Team
 Result = TypeVar("Result")
 
 # An error on one rank is raised on all of them, as an error of the same kind.
-_KINDS: dict[str, type[Exception]] = {
-    kind.__name__: kind
-    for kind in (ValueError, TypeError, MemoryError, OSError, ImportError, RuntimeError)
-}
+_KINDS = (ValueError, TypeError, MemoryError, OSError, ImportError, RuntimeError)
 _NAMED = 3  # ranks that a message lists
 
 
@@ -29,14 +26,14 @@ _NAMED = 3  # ranks that a message lists
 class Failure:
     """An error of one rank, in a form that can be sent to the others."""
 
-    kind: str
+    kind: type[Exception]
     text: str
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), None)
+        kind = next((kind for kind in _KINDS if isinstance(error, kind)), None)
         text = " ".join(str(error).split()) or type(error).__name__
-        return cls(kind or "RuntimeError", text if kind else f"{type(error).__name__}: {text}")
+        return cls(kind or RuntimeError, text if kind else f"{type(error).__name__}: {text}")
 
 
 class Ranks(Team):
@@ -227,7 +224,7 @@ def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
     if len(failures) > _NAMED:
         listed.append(f"and {len(failures) - _NAMED} more ranks")
     first = next(iter(failures.values()))
-    raise _KINDS[first.kind]("; ".join(listed)) from own
+    raise first.kind("; ".join(listed)) from own
 
 
 def _require_same(said: Sequence[Mapping[str, str]]) -> None:
