@@ -374,12 +374,8 @@ def _gram_in_whole(
     total = torch.zeros(shape, dtype=torch.float64, device=graphs.device)
     for rows in row_blocks(graphs.n, _MOST_FIXED):
         part = torch.zeros(shape, dtype=torch.int64, device=graphs.device)
-        some = TorchGraphs(
-            graphs.indices[..., rows].contiguous(),
-            graphs.weights[..., rows].contiguous(),
-            graphs.n_anchors,
-        )
-        kernel(*size, some.indices, some.weights, part, some.n, some.n_anchors, *blocks)
+        some = [whole[..., rows].contiguous() for whole in (graphs.indices, graphs.weights)]
+        kernel(*size, *some, part, rows.stop - rows.start, graphs.n_anchors, *blocks)
         total += part.to(total.dtype) / _FIXED
     return total
 
