@@ -66,7 +66,7 @@ def compiled(name, device, **constants):
     launch = ctypes.CDLL(str(library)).launch
 
     def call(blocks, threads, shared_bytes, *arguments):
-        size = (*nvrtc.grid(blocks), threads, ctypes.c_size_t(shared_bytes))
+        size = (*blocks, threads, ctypes.c_size_t(shared_bytes))
         launch(*size, *map(nvrtc._as_c, arguments))
 
     call.bound = lambda *given: partial(call, *given)

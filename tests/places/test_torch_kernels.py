@@ -424,6 +424,6 @@ def test_a_thread_that_the_driver_does_not_know_is_made_known(monkeypatch, answe
     monkeypatch.setattr(nvrtc, "_driver", lambda: driver)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
-    kernel.bound(1, 32, 0)()
+    kernel.bound((1, 1), 32, 0)()
     assert len(waited) == waits
     assert next(given, None) is None

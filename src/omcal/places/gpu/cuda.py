@@ -294,8 +294,9 @@ class Decision:
             THREADS=threads,
         )
         at_once = min(2048 // threads, max(1, nvrtc.room(device) // n_bytes))
+        blocks = min(at_once * nvrtc.processors(device), -(-graphs.n // rows))
         kernel(
-            *(min(at_once * nvrtc.processors(device), -(-graphs.n // rows)), threads, n_bytes),
+            *((blocks, 1), threads, n_bytes),
             *(graphs.indices, graphs.weights, F, *self._matrices, labels),
             *(*(runners_up or (None, None)), undecided, self._limit, graphs.n, graphs.n_anchors),
         )

@@ -60,7 +60,7 @@ class NearestAnchors:
         )
         blocks = min(nvrtc.processors(device), -(-len(X) // (threads // 2)))
         kernel(
-            *(blocks, threads, groups * group_bytes + bias_bytes),
+            *((blocks, 1), threads, groups * group_bytes + bias_bytes),
             *(X, self._W, self._bias, indices, weights),
             *(len(X), self._d, self._m, X.stride(0), indices.stride(0), groups, *self._limits),
         )

@@ -42,7 +42,7 @@ def seed(X: Tensor, n_clusters: int, firsts: Tensor, draws: Tensor) -> Tensor:
         THREADS=_THREADS,
     )
     kernel(
-        *(n_runs, _THREADS, _seed_bytes(X, n_trials)),
+        *((n_runs, 1), _THREADS, _seed_bytes(X, n_trials)),
         *(X @ X.mT, draws, firsts.int(), chosen, n, n_clusters, n * n if groups > 1 else 0),
     )
     return chosen

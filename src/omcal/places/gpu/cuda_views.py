@@ -42,7 +42,7 @@ def _parts(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         THREADS=_THREADS,
     )
     kernel(
-        *(parts * -(-width // (32 * a_lane)), _THREADS, 8 * _THREADS),
+        *((parts * -(-width // (32 * a_lane)), 1), _THREADS, 8 * _THREADS),
         *(block, counts, means, squares, n, width, *block.stride(), part),
     )
     return counts, means, squares

@@ -24,7 +24,7 @@ from typing import Any
 from omcal.machine import torch
 from omcal.machine.torch import Device
 
-Blocks = int | tuple[int, int]  # of a launch; or (blocks per run, number of runs)
+Blocks = tuple[int, int]  # of a launch: per run, and the number of runs
 
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
 _NO_CONTEXT = 201  # its answer to a thread that has asked PyTorch for nothing yet
@@ -113,7 +113,7 @@ class Kernel:
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         run, stream_of = _driver().cuLaunchKernel, torch._C._cuda_getCurrentRawStream
         function, device = self._function, self._device.index
-        shape = (*grid(blocks), 1, threads, 1, 1, shared_bytes)
+        shape = (*blocks, 1, threads, 1, 1, shared_bytes)
 
         def launch(kept: Any = (arguments, values)) -> None:
             # torch.cuda.current_stream takes as long as the launch.
@@ -124,11 +124,6 @@ class Kernel:
             _check(error)
 
         return launch
-
-
-def grid(blocks: Blocks) -> tuple[int, int]:
-    """Return the blocks per run and the number of runs."""
-    return blocks if isinstance(blocks, tuple) else (blocks, 1)
 
 
 def _as_c(argument: Any) -> Any:
