@@ -75,7 +75,10 @@ def graphs_of_runs(
 ) -> Iterator[AnchorGraphs]:
     """Yield the graphs of several runs, from one product with the rows if they share a span."""
     shared = [one.shared_span for one in learned if isinstance(one.shared_span, InSpan)]
-    if len(shared) < max(len(learned), 2):
+    if (
+        len(shared) < max(len(learned), 2)
+        or len({id(shared_span.span) for shared_span in shared}) > 1
+    ):
         for one in learned:
             yield one.graphs(views, compiled=compiled)
         return
