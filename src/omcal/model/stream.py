@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from omcal.machine.arrays import Additive, Array, Floats, Mask
 from omcal.machine.threads import row_blocks
