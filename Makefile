@@ -83,7 +83,7 @@ test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real l
 $(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed
 	$(TOOLS)/$(SCRIPTS)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python \
 		--resolution lowest-direct -e ".[cli,dask,fast,io,plot]" "pytest>=8" "pytest-xdist>=3.5" \
-		"hypothesis>=6.100" "polars>=1" "pyyaml>=6"
+		"hypothesis>=6.100" "polars>=1.6" "pyyaml>=6"
 	touch $@
 
 # Old libraries warn of what newer ones beside them deprecate.

@@ -161,7 +161,7 @@ def test_gaps_and_long_codes_are_the_same(tmp_path, kind):
         "id": ["x", "y", "z"],
         "flag": [True, None, False],
         "count": [4, None, 6],
-        "price": [Decimal("1.5"), Decimal("2.25"), None],
+        "price": [Decimal("1.50"), Decimal("2.25"), None],
         "code": [10**17 + 1, 10**17 + 2, 10**17 + 9],
         "nothing": [None, None, None],
         "f": [0.5, 1.5, 2.5],

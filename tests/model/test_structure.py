@@ -126,7 +126,7 @@ def test_extreme_scales(factor):
 
 
 def test_sparse_views_as_dense_ones():
-    rng = np.random.RandomState(0)
+    rng = np.random.default_rng(0)
     X = sparse.random_array((120, 300), density=0.05, rng=rng, format="csr")
     labels = np.arange(120) % 3
     dense, sparsely = (find_structure([Y], labels) for Y in (X.toarray(), X))
