@@ -120,22 +120,24 @@ def pair(members: Sequence[Member], how: How = "same") -> Pairing:
     (['x', 'y', 'z'], [-1, 0, 1])
     """
     known = [(member, member.ids) for member in members if member.ids is not None]
-    telling = [ids for _, ids in known if not ids.numbering]
+    identifying = [ids for _, ids in known if not ids.numbering]
     if len({str(ids.values[0]) for _, ids in known if ids.numbering and len(ids.values)}) > 1:
-        telling = [ids for _, ids in known]  # one begins with 0, another with 1: a row was dropped
+        identifying = [
+            ids for _, ids in known
+        ]  # one begins with 0, another with 1: a row was dropped
     equally_long = len({member.n for member in members}) == 1
     if equally_long and all(known[0][1].same(ids) for _, ids in known[1:]):
-        names = telling[0].text() if telling and how != "same" else None
+        names = identifying[0].text() if identifying and how != "same" else None
         unique = names is not None and len(np.unique(names)) == len(names)
         n = members[0].n
         by_ids = unique and len(known) == len(members)
         as_they_stand = dict.fromkeys([member.name for member in members], np.arange(n))
         return Pairing(as_they_stand, names if unique else None, n, n, by_ids)
     remedy = _REMEDIES["same" if how == "same" else "join"]
-    if not telling or len(known) < len(members):
+    if not identifying or len(known) < len(members):
         lacking = [m.name for m in members if m.ids is None] or [m.name for m, _ in known]
         sizes = ", ".join(f"{member.name}: {member.n}" for member in members)
-        why = "there is none in it" if telling or not known else "they merely number their rows"
+        why = "there is none in it" if identifying or not known else "they merely number their rows"
         raise PairingError(
             f"{listed(lacking)} cannot be joined by id, because {why}, and the rows do not match "
             f"({sizes} samples); {_transposed(members) or remedy}"
