@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
@@ -29,7 +30,7 @@ from omcal.views.view import Views
 _FEWEST_STEPS, _MOST_STEPS = 8, 30  # of a refit
 _ALL_STEPS = 1200  # of a refit, times the number of clusters
 _SETTLED = 1e-3  # share of the labels that change in its last step
-_BLOCK_ENTRIES = 1 << 18  # of dense graphs
+_BLOCK_ENTRIES = 1 << 18  # of graphs
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,13 @@ def view_products(graphs: AnchorGraphs) -> Floats:
     """Return the inner products of the graphs of all pairs of views, (V, V)."""
     V, m = graphs.n_views, graphs.n_anchors
     H = np.zeros((V, V))
-    for rows in row_blocks(graphs.n, max(1, _BLOCK_ENTRIES // (V * m))):
-        S = graphs[rows].side_by_side().toarray().reshape(-1, V, m)
-        by_view = S.swapaxes(0, 1).reshape(V, -1).astype(np.float64, copy=False)
-        H += by_view @ by_view.T
+    for rows in row_blocks(graphs.n, max(1, _BLOCK_ENTRIES // graphs.indices[0].size)):
+        some = graphs[rows]
+        cells = (some.indices + m * np.arange(some.n)[:, None, None]).swapaxes(0, 1)
+        weights = some.weights.swapaxes(0, 1).astype(np.float64)
+        ends = np.arange(V + 1) * cells[0].size
+        S = sparse.csr_array((weights.ravel(), cells.ravel(), ends), (V, some.n * m))
+        H += (S @ S.T).toarray()
     return H
 
 

@@ -17,26 +17,27 @@ from joblib import Parallel, delayed
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import one_blas_thread, thread_count
-from omcal.method.anchors import SAMPLE_PER_ANCHOR, draw_rows
+from omcal.method.anchors import SAMPLE_PER_ANCHOR, cut, draw_rows
 from omcal.method.kmeans import lloyd, start_rows, trials
-from omcal.method.new_samples import GraphModel
-from omcal.method.rows import Assignment
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import GraphModel, joined_graph
+from omcal.method.rows import Assignment, second
 from omcal.method.scaling import Scaling
 from omcal.method.settings import default_n_anchors, start_weights
-from omcal.method.solver import Problem, solve
+from omcal.method.solver import Problem
 from omcal.method.starts import rotated_basis
-from omcal.method.updates import weighted_sum
 from omcal.method.vectors import Vectors
 from omcal.metrics import ari
+from omcal.model.stream import weighted_graph
 from omcal.model.structure import few_directions
-from omcal.places.memory import MemoryRows, join_in_memory
+from omcal.model.subset_fits import refit, view_products
 from omcal.views.view import View, Views
 
 _JOINT_DIRECTIONS = 64  # of all views together, in which k-means finds the anchors
 _NEIGHBOURS = 5
 _BAND = 1.5  # largest over smallest number of clusters of a band
-# Iterations per number of clusters up to 50; above that a single one.
-_ITERATIONS, _FEW_CLUSTERS = 3, 50
+# Steps per number of clusters up to 50, and above.
+_STEPS, _STEPS_OF_MANY, _FEW_CLUSTERS = 4, 2, 50
 _JOINT_ITERATIONS = 10
 _NULL_STEP = 1.9  # from one number at which sets without clusters are fitted to the next
 _GAMMA, _TOLERANCE = 0.1, 1e-4
@@ -77,7 +78,8 @@ class Runs:
     ) -> None:
         self._views = Views([View(f"view{v}", X) for v, X in enumerate(points)])
         self._unscaled = [Scaling.fit(view, None) for view in self._views]
-        self._joint = Vectors(few_directions(np.hstack(points), _JOINT_DIRECTIONS))
+        table = np.hstack(points)
+        self._table, self._joint = Vectors(table), Vectors(few_directions(table, _JOINT_DIRECTIONS))
         self.n, self.seeds, self._weighting = self._views.n, seeds, weighting
 
     def fit(self, band: list[int], seed: int, numbers: list[int]) -> list[Assignment]:
@@ -87,14 +89,10 @@ class Runs:
         state = np.random.RandomState((seed + 7919 * band[0]) % 2**32)
         model = GraphModel(self._unscaled, self._anchors(m, state), min(_NEIGHBOURS, m - 1))
         weighting, alpha = start_weights(self._weighting, len(views))
-        iterations = _ITERATIONS if band[-1] <= _FEW_CLUSTERS else 1
-        problem = Problem(0.0, _GAMMA, weighting, alpha, iterations, _TOLERANCE)
+        steps = _STEPS if band[-1] <= _FEW_CLUSTERS else _STEPS_OF_MANY
+        problem = Problem(0.0, _GAMMA, weighting, alpha, steps, _TOLERANCE)
         problem = problem.without(model.uninformative)
-        rows = MemoryRows(model.graphs(views), 1)
-        StS = rows.gram()
-        AtA = weighted_sum(problem.alpha, weighted_sum(problem.alpha, StS))
-        vectors = np.linalg.eigh(AtA)[1]
-        return [_solved(rows, StS, vectors[:, -c:], problem) for c in numbers]
+        return _solved(model.graphs(views), problem, numbers)
 
     def _anchors(self, m: int, state: np.random.RandomState) -> list[Array]:
         """Return m anchors per view: the means of clusters in the joint directions of all views.
@@ -102,32 +100,34 @@ class Runs:
         Anchors of all features are no better, and take most of the time
         (docs/n_clusters_study.md).
         """
-        some: Any = slice(None)
+        points, table = self._joint, self._table
         if self.n > SAMPLE_PER_ANCHOR * m:
             some = draw_rows(self.n, SAMPLE_PER_ANCHOR * m, state)
-        points = self._joint if isinstance(some, slice) else self._joint[some]
+            points, table = points[some], table[some]
         first = start_rows(points.n, points.X.shape[1], m, thorough=False)
         tried = trials(points.n, m, thorough=False)
         labels = points.nearest(lloyd(points, m, False, tried, state, first))[0]
         # A cluster without samples has one of the first samples as its anchor.
-        return [Vectors(view.array[some]).means(labels, view.array[:m]) for view in self._views]
+        return cut(table.means(labels, self._table.X[:m]), self._views)
 
 
-def _solved(rows: MemoryRows, StS: Floats, vectors: Floats, problem: Problem) -> Assignment:
-    """Return the clusters, one per eigenvector."""
-    rows.F = np.zeros((rows.graphs.n, vectors.shape[1]), rows.graphs.weights.dtype)
-    Z = solve(rows, StS, rotated_basis(vectors), problem).consensus
-    return rows.assign(Z.alpha, *Z.f_step(), Z.G, runner_up=True)
+def _solved(graphs: AnchorGraphs, problem: Problem, numbers: Sequence[int]) -> list[Assignment]:
+    """Return the clusters of each number, from the leading eigenvectors of AᵀA."""
+    A, H, found = weighted_graph(graphs, problem.alpha), view_products(graphs), []
+    vectors = np.linalg.eigh(A.T @ A)[1]
+    for c in numbers:
+        best = refit(graphs, rotated_basis(vectors[:, -c:]), problem, H)
+        found.append(Assignment(best.labels, 0, *second(best.F, best.labels)))
+    return found
 
 
 def combined(runs: Sequence[Assignment], c: int) -> Array:
     """Return the labels of the runs combined into c clusters, as `Consensus` does it."""
     if sum(len(np.unique(run.labels)) for run in runs) <= c:
         return np.asarray(runs[0].labels)
-    rows = join_in_memory(runs, c)
-    StS = rows.gram()
     problem = Problem(0.0, _GAMMA, "fixed", np.ones(1), _JOINT_ITERATIONS, _TOLERANCE)
-    return np.asarray(_solved(rows, StS, np.linalg.eigh(StS[0, 0])[1][:, -c:], problem).labels)
+    (joint,) = _solved(joined_graph(runs, c), problem, [c])
+    return np.asarray(joint.labels)
 
 
 def fit_levels(
