@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
@@ -59,14 +60,8 @@ class Moments:
         Where a value is not finite, the squares are not.
         """
         n, width = block.shape
-        if sparse.issparse(block):
-            stored = block.data != 0
-            columns = block.indices if stored.all() else block.indices[stored]
-            counts = np.bincount(columns, minlength=width)
-        else:
-            counts = np.count_nonzero(block, axis=0)
-        sound = not any(count_nonfinite(block))
-        return cls(n, counts / max(n, 1), np.full(width, 0.0 if sound else np.nan))
+        share = entries_per_feature(block) / max(n, 1)
+        return cls(n, share, np.full(width, np.nan if any(count_nonfinite(block)) else 0.0))
 
     @classmethod
     def none(cls, width: int) -> Moments:
@@ -84,3 +79,12 @@ class Moments:
     def variance(self) -> Floats:
         """Return the variance with ddof 1."""
         return self.squares / max(self.n - 1, 1)
+
+
+def entries_per_feature(X: Matrix) -> NDArray[np.intp]:
+    """Return the number of non-zero entries of each column."""
+    if not sparse.issparse(X):
+        return np.count_nonzero(X, axis=0)
+    stored = X.data != 0
+    columns = X.indices if stored.all() else X.indices[stored]
+    return np.bincount(columns, minlength=X.shape[1])

@@ -35,6 +35,7 @@ from omcal.method.kmeans import (
     lloyd,
     trials,
 )
+from omcal.method.moments import entries_per_feature
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.vectors import Vectors
@@ -142,8 +143,7 @@ def anchors_in_span(
             return [(cut(few.astype(np.float64), views), None)]
         of_texts = all(scaling.row == "unit" for scaling in scalings)
         if of_texts and sum(views.widths) > _WIDEST_OF_ONE_RUN:
-            means = _means_of_texts(kept, views, n_anchors, random_states[0])
-            return [(cut(means.astype(np.float64), views), None)]
+            return [(cut(_means_of_texts(kept, views, n_anchors, random_states[0]), views), None)]
     part = rows_of(draw_rows(n, min(PART_PER_ANCHOR * n_anchors, n), random_states[0]))
     mean, E = _main_directions(part, views, n_anchors, random_states[0])
     mean = None if at_mean(views, scalings) else mean
@@ -175,7 +175,7 @@ def _means_of_texts(
     norms = require_squares(X, views)
     few, columns = frequent_features(X, views.widths)
     own, labels, centres = _clusters(few, n_anchors, random_state, compiled=False, most=_OF_TEXTS)
-    found, starts = np.empty_like(labels), np.zeros((n_anchors, X.shape[1]), X.dtype)
+    found, starts = np.empty_like(labels), np.zeros((n_anchors, X.shape[1]))
     found[own], starts[:, columns] = labels, centres
     with one_blas_thread():
         return Vectors(X, norms).means(found, starts)
@@ -190,19 +190,21 @@ def frequent_features(X: Matrix, widths: Sequence[int]) -> tuple[Matrix, Array]:
     parts, columns = [], []
     for start, stop in pairwise(np.cumsum((0, *widths))):
         part = X if len(widths) == 1 else X[:, start:stop]
-        if sparse.issparse(part):
-            counts = np.bincount(part.indices[part.data != 0], minlength=stop - start)
-        else:
-            counts = np.count_nonzero(part, axis=0)
+        counts = entries_per_feature(part)
         entries = np.cumsum(np.bincount(counts) * np.arange(counts.max() + 1))
         least = np.searchsorted(entries, entries[-1] / _RARE_ENTRIES, side="right")
         frequent = np.flatnonzero(counts >= least)
         few = part[:, frequent]
         lengths = row_norms(few)
         factors = np.divide(row_norms(part), lengths, out=np.ones_like(lengths), where=lengths > 0)
-        whole = sparse.issparse(few)
-        parts.append(sparse.diags_array(factors) @ few if whole else few * factors[:, None])
+        if sparse.issparse(few):
+            few.data *= np.repeat(factors, np.diff(few.indptr))
+        else:
+            few *= factors[:, None]
+        parts.append(few)
         columns.append(start + frequent)
+    if len(parts) == 1:
+        return parts[0], columns[0]
     joint = sparse.hstack(parts, format="csr") if sparse.issparse(X) else np.hstack(parts)
     return joint, np.concatenate(columns)
 

@@ -146,11 +146,7 @@ class MemoryRows(AbstractRows):
 
     def gram(self) -> Floats:
         part = _gram_compiled if self._compiled else _gram
-        StS = sum_blocks(lambda rows: part(self.graphs[rows]), self.graphs.n, _BLOCK)
-        for u in range(len(StS)):
-            for v in range(u):
-                StS[u, v] = StS[v, u].T
-        return StS
+        return sum_blocks(lambda rows: part(self.graphs[rows]), self.graphs.n, _BLOCK)
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         Q, R = self._stacked(alpha, P), R.astype(self.F.dtype)
@@ -201,19 +197,16 @@ class MemoryRows(AbstractRows):
 
 
 def _gram(graphs: AnchorGraphs) -> Floats:
-    """Return S_uᵀ S_v of all pairs of views with u ≤ v; one by one they stay in the cache."""
     V, m = graphs.n_views, graphs.n_anchors
-    alone = [graphs.of_views([v]).side_by_side().astype(np.float64) for v in range(V)]
-    StS = np.zeros((V, V, m, m))
-    for u, S in enumerate(alone):
-        St = S.T.tocsr()
-        for v in range(u, V):
-            (St @ alone[v]).toarray(out=StS[u, v])
-    return StS
+    S = graphs.side_by_side().astype(np.float64)
+    joint = (S.T.tocsr() @ S).toarray()
+    return np.ascontiguousarray(joint.reshape(V, m, V, m).swapaxes(1, 2))
 
 
 def _gram_compiled(graphs: AnchorGraphs) -> Floats:
     V, m = graphs.n_views, graphs.n_anchors
     StS = np.zeros((V, V, m, m))
     kernels.gram_kernel(graphs.indices, graphs.weights, StS)
+    for v in range(V):
+        StS[v, :v] = StS[:v, v].swapaxes(1, 2)
     return StS
