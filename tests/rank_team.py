@@ -146,6 +146,27 @@ def fit_then_predict(group, parameters, X, predicts):
     return model.predict(X) if predicts else None
 
 
+def stream(group, parameters, first, batches, n_runs=None):
+    """A fit, if there are rows for it, and updates by batches; what they leave."""
+    model = OMCAL(**parameters, group=group)
+    if n_runs:
+        model = Consensus(model, n_runs=n_runs, random_state=0)
+    labels = [] if first is None else [model.fit(first).labels_]
+    labels += [model.partial_fit(X).labels_ for X in batches]
+    Z = model._rule.consensus
+    n_strangers = 0 if n_runs or model._strangers is None else len(model._strangers)
+    return SimpleNamespace(
+        labels=labels, G=Z.G, T=Z.T, n=model._sums.n, n_clusters=model.n_clusters_,
+        parts=model._sums.parts, n_strangers=n_strangers, tables=getattr(model, "_tables", None),
+    )  # fmt: skip
+
+
+def stream_of_files(group, paths):
+    """An update by batches that are mapped from files."""
+    batch = [np.load(path, mmap_mode="r") for path in paths]
+    return stream(group, {"n_clusters": 4}, None, [batch])
+
+
 def fit_and_stop(group, parameters, X, stop_after):
     """A fit that a callback of this rank may want to stop."""
     model = OMCAL(**parameters, group=group)

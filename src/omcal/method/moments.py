@@ -84,7 +84,7 @@ class Moments:
 def entries_per_feature(X: Matrix) -> NDArray[np.intp]:
     """Return the number of non-zero entries of each column."""
     if not sparse.issparse(X):
-        return np.count_nonzero(X, axis=0)
+        return np.asarray(np.count_nonzero(X, axis=0))
     stored = X.data != 0
     columns = X.indices if stored.all() else X.indices[stored]
     return np.bincount(columns, minlength=X.shape[1])

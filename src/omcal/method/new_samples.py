@@ -230,5 +230,6 @@ def indicate(
             U = fixed_point(some.side_by_side() @ to_P, R)
         return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
 
-    U, labels = zip(*map_blocks(work, graphs.n, _SETTLED), strict=True)
+    parts = map_blocks(work, graphs.n, _SETTLED) or [work(slice(0, 0))]
+    U, labels = zip(*parts, strict=True)
     return np.concatenate(U), np.concatenate(labels)

@@ -47,10 +47,10 @@ def solve(
         if progress(iteration, history[-1]):
             break
         if problem.converged(history):
-            return Solution(work.alpha, work.consensus, history, converged=True)
+            return work.solution(history, converged=True)
         if problem.rose(history):
             work.restart()
-    return Solution(work.alpha, work.consensus, history, converged=False)
+    return work.solution(history, converged=False)
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,8 @@ class Solution:
     consensus: ConsensusGraph
     history: list[float] = field(repr=False)
     converged: bool
+    # AᵀA (m, m), AᵀF (m, c) and FᵀF (c, c) of the mixture of graphs and the F that went into Z.
+    sums: tuple[Floats, Floats, Floats] | None = field(default=None, repr=False)
 
     @property
     def n_iter(self) -> int:
@@ -140,6 +142,7 @@ class Iteration:
         self._rows, self._StS, self._problem = rows, StS, problem
         self._H = np.einsum("uvii->uv", StS)
         self._last: Floats | None = None  # the weights of the last update
+        self.sums: Sums | None = None  # of the last sweep
         self.alpha = problem.alpha
         self.consensus = ConsensusGraph(problem.alpha, G, np.eye(len(G)), 0.0)  # Z = A(alpha)
         self.ahead = Momentum(G) if problem.accelerate else None
@@ -153,7 +156,7 @@ class Iteration:
 
     def finish(self, sums: Sums) -> float:
         """Update G, Z and alpha from the sums of a sweep, and return the objective."""
-        p, Z, alpha = self._problem, self.consensus, self.alpha
+        p, Z, alpha, self.sums = self._problem, self.consensus, self.alpha, sums
         G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
         for _ in range(p.small_steps):
             AtF = weighted_sum(alpha, sums.StF)
@@ -164,6 +167,14 @@ class Iteration:
             alpha = self._last = p.weights(self._last, self._H, SZ, sums, G)
         self.alpha, self.consensus = alpha, Z
         return float(objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta))
+
+    def solution(self, history: list[float], *, converged: bool) -> Solution:
+        """Return the end of the run."""
+        sums, alpha, m = None, self.consensus.alpha, len(self.consensus.G)
+        if self.sums is not None:
+            AtA = weighted_sum(np.outer(alpha, alpha).ravel(), self._StS.reshape(-1, m, m))
+            sums = AtA, weighted_sum(alpha, self.sums.StF), self.sums.FtF
+        return Solution(self.alpha, self.consensus, history, converged, sums)
 
     def restart(self) -> None:
         """Take the next step without momentum, as the last one increased the objective."""

@@ -32,7 +32,7 @@ class ProjectedRows(AbstractRows):
         least = (_NEGLIGIBLE * problem.tau * (1.0 + problem.gamma)) ** 2
         first = min(int(np.searchsorted(squares, least)), len(AtA) - n_clusters)
         self._rows, self.W, self._squares = rows, vectors[:, first:], squares[first:]
-        self._rest = float(squares[:first].sum())
+        self._rest, self._AtA = float(squares[:first].sum()), AtA
         self.start: Floats = self.W.T @ rotated_basis(vectors[:, -n_clusters:])
 
     def gram(self) -> Floats:
@@ -52,7 +52,9 @@ class ProjectedRows(AbstractRows):
         Z, W = solution.consensus, self.W
         consensus = replace(Z, G=W @ Z.G, T=W @ Z.T @ W.T)
         history = [value + self._rest for value in solution.history]
-        return replace(solution, consensus=consensus, history=history)
+        assert solution.sums is not None
+        sums = self._AtA, W @ solution.sums[1], solution.sums[2]
+        return replace(solution, consensus=consensus, history=history, sums=sums)
 
 
 def subspace_pays(n_anchors: int, problem: Problem) -> bool:

@@ -110,7 +110,8 @@ class Clusterer(FittedModel):
         ----------
         X : as in `fit`
             The batch; the first has at least as many samples as `fit` needs. Views in files are
-            read in blocks, each of which is a batch. Tensors are copied to the memory of the host.
+            read in blocks, each of which is a batch. Graphs of tensors, or with `device`, are
+            built on the device. With `group` each process passes its part of the batch.
         y, present
             As in `fit`.
 
@@ -134,7 +135,7 @@ class Clusterer(FittedModel):
         run = getattr(self, "estimator_", None) or self._new_run()
         self._check_parameters(run)
         refuse_second_view(y)
-        run._require_host()
+        run._require_updatable()
         with plain_interrupts():
             self._partial_fit(X, present)
         return self

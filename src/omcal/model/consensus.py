@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
-from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate
+from omcal.method.new_samples import ConsensusPredictor, Predictor
 from omcal.method.rows import Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
@@ -40,9 +40,8 @@ from omcal.model.runs import (
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import joint_batches
-from omcal.places.base import Place, SampledGraphs, sample_rows
-from omcal.places.memory import MemoryRows
-from omcal.places.team import Team
+from omcal.places.base import Place, SampledGraphs
+from omcal.places.team import Team, team_of
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 
@@ -182,6 +181,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted
         best = self._keep_most_similar(inner)
+        inner._sums = StreamSums.of_fit(finished[best][1], place.n, np.arange(settings.n_clusters))
         shown = place.sample_graphs(best)
         self._reference = inner._summarise(shown, place.n, self.labels_)
         self.outlier_threshold_ = inner.outlier_threshold_
@@ -208,7 +208,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         few = np.min_scalar_type(c - 1)
         found = [assignment.labels for _, _, assignment in finished]  # on the device of a fit there
         runs = [
-            Run(on_host(labels).astype(few, copy=False), solution)
+            Run(on_host(labels).astype(few, copy=False), replace(solution, sums=None))
             for labels, (_, solution, _) in zip(found, finished, strict=True)
         ]
         n_found = 0
@@ -235,11 +235,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         labels = renumbered(labels, order)
         tables = [table[:, order] for table in tables]
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
-        if isinstance(rows, MemoryRows):
-            some = sample_rows(rows.graphs.n)
-            graphs = rows.graphs[some]
-            F = np.maximum(indicate(Z, graphs)[0], 0)
-            self._sums = StreamSums.of(Z, graphs, F) * (place.n / len(some))
+        self._sums = StreamSums.of_fit(solution, place.n, order)
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
         agreed = certainty(found, labels, tables)
         labels = on_host(labels).astype(np.int32, copy=False)
@@ -332,7 +328,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
             replace(run, labels=np.concatenate([part.labels for part in parts]).astype(few))
             for run, parts in zip(self.runs_, of_runs, strict=True)
         ]
-        tables = [run_table(run.labels, labels, self.n_clusters_) for run in runs]
+        team = team_of(self.estimator_.group)
+        tables = [team.total(run_table(run.labels, labels, self.n_clusters_)) for run in runs]
         history = self.objective_.tolist()
         solution = Solution(np.ones(1), self._rule.consensus, history, self.converged_)
         agreed = certainty([run.labels for run in runs], labels, tables)

@@ -158,6 +158,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         Z = replace(best.consensus, G=best.consensus.G[:, order])
         assignment = replace(assignment, labels=renumbered(assignment.labels, order))
         self._publish(Predictor(graph_model, Z), best, assignment)
+        self._sums = StreamSums.of_fit(best, place.n, order)
         shown = place.sample_graphs(0)
         self._summarise(shown, place.n)
         self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
@@ -172,20 +173,19 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     def _summarise(
         self, shown: SampledGraphs | None, n: int, labels: Array | None = None
     ) -> Reference | None:
-        """Keep graphs of all samples, and the sums and scores that later ones are compared with.
+        """Keep graphs of all samples, and what later ones are compared with: sums and a score.
 
         Return the sums by cluster, of other labels where they are given.
         """
-        self._graphs = self._reference = self._sums = self.outlier_threshold_ = None
+        self._graphs = self._reference = self.outlier_threshold_ = None
         if shown is None or not shown.graphs.n:
             return None
         self._graphs = shown.graphs if shown.rows is None else None
         some = sample_rows(shown.graphs.n)
         graphs, Z = shown.graphs[some], self._rule.consensus
         U, own = indicate(Z, graphs)
-        F = np.maximum(U, 0)
-        self.outlier_threshold_ = float(np.quantile(typicality(F), self.contamination))
-        self._sums = StreamSums.of(Z, graphs, F) * (n / len(some))
+        typical = typicality(np.maximum(U, 0))
+        self.outlier_threshold_ = float(np.quantile(typical, self.contamination))
         self._reference = Reference.of(graphs, own, Z.G, n)
         if labels is None:
             return self._reference

@@ -21,12 +21,13 @@ from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs
 from omcal.method.moments import Moments
 from omcal.method.new_samples import GraphModel, Predictor, indicate
-from omcal.method.solver import Problem, thresholded
+from omcal.method.solver import Problem, Solution, thresholded
 from omcal.method.updates import ConsensusGraph, fused_gram, orthogonal_factor
 from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
 from omcal.places.data_scan import stacked
+from omcal.places.team import SOLO, Team
 from omcal.views.view import Matrix, Views
 
 _BLOCK = 4096  # rows of A that are dense at a time
@@ -61,6 +62,17 @@ class StreamSums(Additive):
             AtF += A.T @ F[rows]
         wide = F.astype(np.float64, copy=False)
         return cls(float(graphs.n), AtA, AtF, wide.T @ wide)
+
+    @classmethod
+    def of_fit(cls, solution: Solution, n: int, order: Array) -> StreamSums | None:
+        """Return the sums of a fit to n samples, its clusters in the given order.
+
+        None for a run of several on a device, which leaves them there.
+        """
+        if solution.sums is None:
+            return None
+        AtA, AtF, FtF = solution.sums
+        return cls(float(n), AtA, AtF[:, order], FtF[np.ix_(order, order)])
 
     def __mul__(self, factor: float) -> StreamSums:
         return StreamSums(factor * self.n, *(factor * part for part in self.parts))
@@ -113,12 +125,17 @@ class Reservoir:
         self._parts: list[Views] = []
         self._places = np.empty(0, np.intp)  # of the rows of the sample among them
 
-    def added(self, views: Views) -> Self:
-        """Return the sample with the rows of a batch that belong to it; this one stays."""
+    def added(self, views: Views, team: Team = SOLO) -> Self:
+        """Return the sample with the rows of a batch that belong to it; this one stays.
+
+        Each process of a team has some rows of the batch, and the same sample.
+        """
         new, known = copy(self), len(self)
-        times = self.n_seen + np.arange(views.n)
+        sizes = team.each(lambda: views.n)
+        n, first = sum(sizes), sum(sizes[: team.rank])
+        times = self.n_seen + np.arange(n)
         # A generator per batch: files need no state of it.
-        drawn = np.random.default_rng([self._seed, self.n_seen]).exponential(size=views.n)
+        drawn = np.random.default_rng([self._seed, self.n_seen]).exponential(size=n)
         keys = np.concatenate([self._keys, np.log(drawn) - self._slope * times])
         stays = np.ones(len(keys), bool)
         if len(keys) > self.size:
@@ -130,9 +147,10 @@ class Reservoir:
         new._places[free] = n_held + np.arange(len(free))
         new._keys = np.append(self._keys, keys[known + come[len(free) :]])
         new._keys[free] = keys[known + come[: len(free)]]
-        new.n_seen = self.n_seen + views.n
-        if come.size:
-            new._parts = [*self._parts, taken(views, come)]
+        new.n_seen = self.n_seen + n
+        own = come[(come >= first) & (come < first + views.n)] - first
+        parts = team.each(lambda: taken(views, own)) if come.size else []
+        new._parts = [*self._parts, *(part for part in parts if part.n)]
         if n_held + len(come) > _MOST_HELD * self.size:
             new._gather()
         return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from omcal.model.progress import FitMonitor, all_or_nothing, tell
 from omcal.model.stream import Reservoir, Strangers, StreamSums, grow, stable_group, taken
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
+from omcal.places.team import SOLO, Team, facts_of, team_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.missing import fill_missing
 from omcal.views.present import check_present
@@ -35,40 +37,71 @@ _REFIT_RATE = 0.001  # of refits without need, per comparison and view
 
 
 def add_batch(
-    model: Any, graphs: AnchorGraphs, beta: float, gamma: float, half_life: float | None
+    model: Any,
+    graphs: AnchorGraphs,
+    beta: float,
+    gamma: float,
+    half_life: float | None,
+    team: Team = SOLO,
 ) -> tuple[Any, Array, Array]:
     """Add samples to the sums of a model; return its next graph, and their F and labels."""
     if model._sums is None:
         raise ValueError(
-            "partial_fit goes on from the sums of a fit, which this model does not have: it was "
-            "fitted on a device or by ranks, or saved by an earlier version. Fit it again on the "
-            "CPU, or begin with partial_fit."
+            "partial_fit goes on from the sums of a fit, which this model does not have: it is a "
+            "run of a Consensus on a device, or was saved by an earlier version. Fit it again, or "
+            "begin with partial_fit."
         )
     Z = model._rule.consensus
     U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n))
     F = np.maximum(U, 0)
-    new = StreamSums.of(Z, graphs, F)
-    model._sums = model._sums.decayed(graphs.n, half_life) + new
+    new = team.added(lambda: StreamSums.of(Z, graphs, F))
+    model._sums = model._sums.decayed(round(new.n), half_life) + new
     with small_blas(graphs.n_anchors):
         return model._sums.step(Z, beta, gamma), F, labels
 
 
-def batch_views(
-    model: Any, X: ViewsLike, present: PresentLike | None, *, reset: bool, fill: bool = True
-) -> Views:
-    """Read a batch of a stream; missing cells are filled, unless values in memory are trusted."""
-    views = read_views(model, X, reset=reset, present=present, home="host" if fill else "any")
-    if views.home == "device":
-        views = read_views(model, X, reset=reset, present=present, home="host")
+def read_batch(
+    model: Any, X: ViewsLike, present: PresentLike | None, *, first: bool, fill: bool
+) -> tuple[Views, Team]:
+    """Read a batch of a stream; return its views and the processes that hold parts of it.
+
+    Missing cells are filled, unless values in memory are trusted. Processes agree on the batch and
+    on the model before they add it.
+    """
+    shared = model.group is not None
+    if first and shared:
+        place = model._place(X, present, fill=True)
+        _require_read(place.views, shared)
+        return place.views, place.team
+    team = team_of(model.group)
+    with team.reporting_failures():
+        how: Any = {"min_samples": 0 if shared else 1, "home": "host" if fill or shared else "any"}
+        views = read_views(model, X, reset=first, present=present, **how)
+        _require_read(views, shared)
+        if views.stored:  # values in memory were looked at already
+            views = fill_missing(model, views, first, np.asarray)
+        check_present(views.present)
+        if first:
+            model._check_views(views)
+    if shared:
+        basis = f"{zlib.crc32(model._rule.consensus.G.tobytes()):08x}"
+        facts = {"half_life": repr(model.half_life), "the checksum of the model": basis}
+        team.check_same(facts_of(views) | facts, views.n, 1)
+    return views, team
+
+
+def _require_read(views: Views, shared: bool) -> None:
+    """Refuse views that a batch cannot be read from."""
     if views.home == "cluster":
         raise ValueError(
             "partial_fit takes batches in the memory or in files of this machine, and X is in "
             "Dask; pass computed blocks of rows, or use fit."
         )
-    if views.stored:  # values in memory were looked at already
-        views = fill_missing(model, views, reset, np.asarray)
-    check_present(views.present)
-    return views
+    if shared and views.stored:
+        raise ValueError(
+            "partial_fit with group= takes batches in memory, and X is in files; read the rows of "
+            "each batch, or use fit."
+        )
 
 
 def joint_batches(
@@ -76,10 +109,11 @@ def joint_batches(
 ) -> Iterator[tuple[Array, list[Assignment]]]:
     """Add a batch to the joint sums of a Consensus; yield labels, and those of the runs."""
     inner = model.estimator_
-    for views in views_in_memory(batch_views(inner, X, present, reset=False)):
+    whole, team = read_batch(inner, X, present, first=False, fill=True)
+    for views in views_in_memory(whole):
         runs = model._rule.assignments(views)
         graphs = joined_graph(runs, model.n_clusters_)
-        Z, _, labels = add_batch(model, graphs, inner.beta, inner.gamma, inner.half_life)
+        Z, _, labels = add_batch(model, graphs, inner.beta, inner.gamma, inner.half_life, team)
         model._rule = replace(model._rule, consensus=Z)
         yield labels, runs
 
@@ -96,15 +130,13 @@ class UpdatedEstimator(PlacedEstimator):
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
 
-    def _require_host(self) -> None:
-        """Refuse places that cannot carry the sums of a stream."""
-        given = {"client": self.client, "group": self.group, "checkpoint": self.checkpoint}
-        given["device"] = None if self.device == "cpu" else self.device
+    def _require_updatable(self) -> None:
+        """Refuse options that have no meaning for a stream."""
+        given = {"client": self.client, "checkpoint": self.checkpoint}
         listed = [f"{name}={value!r:.50}" for name, value in given.items() if value is not None]
         if listed:
             raise ValueError(
-                f"partial_fit works in the memory of this process; leave out {', '.join(listed)}, "
-                "or use fit."
+                f"partial_fit does not support {' and '.join(listed)}; leave that out, or use fit."
             )
 
     @all_or_nothing
@@ -112,49 +144,62 @@ class UpdatedEstimator(PlacedEstimator):
         first = not hasattr(self, "_rule")
         if first:
             self._choose_number(self, X, present)
-        views = batch_views(self, X, present, reset=first, fill=first)
-        if first:
-            self._check_views(views)
+        views, team = read_batch(self, X, present, first=first, fill=first)
         try:
-            labels = [self._add_batch(block) for block in views_in_memory(views)]
+            labels = [self._add_batch(block, team) for block in views_in_memory(views)]
         except MissingValuesError:  # found in the graphs, before anything was changed
-            views = batch_views(self, X, present, reset=False)
-            labels = [self._add_batch(block) for block in views_in_memory(views)]
+            views, team = read_batch(self, X, present, first=False, fill=True)
+            labels = [self._add_batch(block, team) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
         self._graphs = None
         if first:
-            self.doubts_ = Diagnostics(about_missing(self))
+            self.doubts_ = Diagnostics(about_missing(self, team))
             warn(self)
 
-    def _add_batch(self, views: Views) -> Array:
+    def _add_batch(self, views: Views, team: Team) -> Array:
         """Add a batch in memory; return its labels."""
         if not hasattr(self, "_rule"):
-            self._reservoir: Reservoir = self._new_reservoir(views).added(views)
-            self._refit(None)
-            n = len(self._reservoir)  # its rows are those of the batch, unless it is full
-            return self.labels_ if n == views.n else np.asarray(self._rule.labels(views))
+            n = int(team.total(np.array(views.n)))
+            empty = team.on_leader(lambda: self._new_reservoir(views, n))
+            self._reservoir: Reservoir = empty.added(views, team)
+            self._refit(None, team)
+            if self.device != "cpu" or len(self._reservoir) < n:
+                return self._labels(views, compiled_pays(views.n))
+            return self.labels_[team.first_row : team.first_row + views.n]  # those of the batch
         kept: Reservoir | None = getattr(self, "_reservoir", None)
         # Small batches save little each: the compiled code is loaded for long streams.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._batch_graphs(views, compiled)
-        Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
+        Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life, team)
         self._set_rule(Predictor(self._rule.learned, Z))
-        if self._look_at_strangers(views, F):
+        if self._look_at_strangers(views, F, team):
             self._recent, graphs = None, self._batch_graphs(views, compiled)
-            labels = np.asarray(self._rule.labels(views))
+            labels = indicate(self._rule.consensus, graphs)[1]
         if kept is not None:
-            kept = self._reservoir = kept.added(views)
-            recent = Reference.of(graphs, labels, self._rule.consensus.G)
+            kept = self._reservoir = kept.added(views, team)
+            basis = self._rule.consensus.G
+            recent = team.added(lambda: Reference.of(graphs, labels, basis))
             recent = self._recent = recent if self._recent is None else self._recent + recent
             if kept.n_seen >= self._next_look:
                 self._recent, self._next_look = None, kept.next_comparison(self.half_life)
                 filling = not kept.full or 2 * self._n_fitted < len(kept)
                 if filling or self._moved(recent):
-                    self._refit(self._rule.labels(kept.views))
-                    return np.asarray(self._rule.labels(views))
+                    self._refit(self._rule.labels(kept.views), team)
+                    return self._labels(views, compiled)
         return labels
 
-    def _look_at_strangers(self, views: Views, F: Array) -> bool:
+    def _on_leader(self, team: Team, change: Callable[[], object]) -> None:
+        """Change this model on the leader; the other processes get the attributes that changed."""
+
+        def work() -> dict[str, Any]:
+            before = dict(vars(self))
+            change()
+            self._graphs = None
+            return {k: v for k, v in vars(self).items() if before.get(k, self) is not v}
+
+        self.__dict__.update(team.on_leader(work))
+
+    def _look_at_strangers(self, views: Views, F: Array, team: Team) -> bool:
         """Keep the strangers of a batch; return whether a group of them became a cluster.
 
         While the sample of a stream fills, clusters are still found by fits to it.
@@ -165,14 +210,15 @@ class UpdatedEstimator(PlacedEstimator):
         strange = typicality(F) < self.outlier_threshold_
         if views.present is not None:
             strange &= views.present.all(axis=1)
-        if strange.any():
+        if team.total(np.count_nonzero(strange, keepdims=True)).any():
             known = Strangers(seed=0) if self._strangers is None else self._strangers
-            self._strangers = known.added(taken(views, np.flatnonzero(strange)))
+            self._strangers = known.added(taken(views, np.flatnonzero(strange)), team)
         if self._strangers is None or not self._strangers.due():
             return False
         assert self._strangers.views is not None
         others = (lambda: views) if kept is None else (lambda: kept.views)
-        group = stable_group(self, self._strangers.views, others)
+        strangers = self._strangers.views
+        group = team.on_leader(lambda: stable_group(self, strangers, others))
         if group is None:
             return False
         text = f"{group.n} samples that belong to no cluster form a stable group"
@@ -183,13 +229,15 @@ class UpdatedEstimator(PlacedEstimator):
                 stacklevel=2,
             )
             return False
-        grow(self, group)
+        self._on_leader(team, lambda: grow(self, group))
         self._strangers = None
         tell("%s, now cluster %d", text, self.n_clusters_ - 1, shown=self.verbose > 0)
         return True
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
         """Return the graphs of a batch; the anchors are folded into a product once per type."""
+        if self.device != "cpu" or views.home == "device":
+            return place_for(views, PlaceRequest(self.device)).graphs(self._rule.learned)
         learned, kinds = self._rule.learned, (compiled, *((v.dtype, v.sparse) for v in views))
         how: Any = learned.scalings, learned.anchors
         if self._folded is None or self._folded[0] is not learned or self._folded[1] != kinds:
@@ -199,22 +247,28 @@ class UpdatedEstimator(PlacedEstimator):
         how += (learned.n_neighbors,)
         return anchor_graphs(views, *how, compiled=compiled, distances=self._folded[2])
 
-    def _new_reservoir(self, views: Views) -> Reservoir:
-        """Return an empty reservoir for a stream that begins with the given views."""
+    def _labels(self, views: Views, compiled: bool) -> Array:
+        return indicate(self._rule.consensus, self._batch_graphs(views, compiled))[1]
+
+    def _new_reservoir(self, views: Views, n: int) -> Reservoir:
+        """Return an empty reservoir for a stream that begins with n samples, some in `views`."""
         m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
         seed = self.random_state if isinstance(self.random_state, int) else 0
         # Numbers of any type count as float64, so that all keep the same rows.
         sizes = (replace(ViewSize.of(view), dtype=np.dtype("f8")).row_bytes for view in views)
         how = (self.half_life, seed, float(sum(sizes)))
-        return Reservoir(max(m, self._resolve_n_anchors(views.n)), *how)
+        return Reservoir(max(m, self._resolve_n_anchors(n)), *how)
 
     def _moved(self, recent: Reference) -> bool:
         """Whether recent samples lie at other anchors than those of the last fit."""
         old = self._reference
         return old is None or bool((compare_views(old, recent)[1] <= _REFIT_RATE).any())
 
-    def _refit(self, old: Array | None) -> None:
+    def _refit(self, old: Array | None, team: Team) -> None:
         """Fit to the sample of the stream, with the numbers of earlier labels."""
+        self._on_leader(team, lambda: self._fit_to_reservoir(old))
+
+    def _fit_to_reservoir(self, old: Array | None) -> None:
         kept, names = self._reservoir, self._cluster_names
         assert kept.views is not None
         n = kept.n_seen if self._sums is None else self._sums.n

@@ -91,6 +91,10 @@ class Place(ABC):
     ) -> Any:
         """Return labels or F of the samples by a fitted predictor; write to `out` if given."""
 
+    def graphs(self, model: GraphModel) -> AnchorGraphs:
+        """Return the graphs of the samples by a fitted model, in the memory of this process."""
+        return model.graphs(self.views, compiled=compiled_pays(self.views.n))
+
     def batch(self, settings: GraphSettings) -> int:
         """Return the number of runs to solve as one batch."""
         return 1

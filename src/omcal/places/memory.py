@@ -83,8 +83,7 @@ class InMemory(Place):
             return SampledGraphs(self._kept[number])
         model = self._built[number].alone
         if self._graph_bytes(model.n_neighbors, len(model.anchors[0])) <= LARGEST_KEPT:
-            (graphs,) = graphs_of_runs(self.views, [model], compiled=compiled_pays(self.views.n))
-            return SampledGraphs(graphs)
+            return SampledGraphs(self.graphs(model))
         some = sample_rows(self.views.n)
         views = Views([view.part(view.array[some], some) for view in self.views])
         return SampledGraphs(model.graphs(views), some)

@@ -68,15 +68,15 @@ class Ranks(Team):
     def is_leader(self) -> bool:  # type: ignore[override]
         return self.rank == self.leader
 
-    def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
+    def check_same(self, facts: Mapping[str, str], n_rows: int, least: int = 2) -> int:
         """Raise where ranks state different facts; the first rank with rows becomes the leader."""
         stated = {"the version of PyTorch": torch.version.__version__, **facts}
         met = self.each(lambda: (n_rows, stated))
         self.sizes = [size for size, _ in met]
         _require_same([said for _, said in met])
         n = sum(self.sizes)
-        if n < 2:
-            raise ValueError(f"Found {n} sample(s) while a minimum of 2 is required.")
+        if n < least:
+            raise ValueError(f"Found {n} sample(s) while a minimum of {least} is required.")
         self.leader = next(rank for rank, size in enumerate(self.sizes) if size)
         return n
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import add
 from typing import Any, TypeVar
 
 from omcal.machine.arrays import Array
@@ -19,6 +21,7 @@ class Team:
     performs them over a group of torch.distributed.
     """
 
+    rank: int = 0
     is_leader: bool = True  # whether this process does the work that is done once
 
     @property
@@ -26,8 +29,11 @@ class Team:
         """Number of the first row of this process among those of all."""
         return 0
 
-    def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
-        """Raise where processes state different facts; return the number of rows of all."""
+    def check_same(self, facts: Mapping[str, str], n_rows: int, least: int = 2) -> int:
+        """Raise where processes state different facts; return the number of rows of all.
+
+        Raise also where all together have fewer rows than `least`.
+        """
         return n_rows
 
     def on_leader(self, work: Callable[[], Result]) -> Result:
@@ -37,6 +43,10 @@ class Team:
     def each(self, work: Callable[[], Result]) -> list[Result]:
         """Return the result of the work of each process, on all of them; keep it small."""
         return [work()]
+
+    def added(self, work: Callable[[], Result]) -> Result:
+        """Return the sum of the results of all processes, on all of them."""
+        return reduce(add, self.each(work))
 
     def total(self, counts: Array) -> Array:
         """Return the sum of `counts` over all processes."""

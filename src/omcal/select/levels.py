@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR, cut, draw_rows
-from omcal.method.kmeans import lloyd, start_rows, trials
 from omcal.method.graph import AnchorGraphs
+from omcal.method.kmeans import lloyd, start_rows, trials
 from omcal.method.new_samples import GraphModel, joined_graph
 from omcal.method.rows import Assignment, second
 from omcal.method.scaling import Scaling

@@ -50,6 +50,13 @@ class TorchGraphs:
             graphs.n_anchors,
         )
 
+    def on_host(self) -> AnchorGraphs:
+        """Return the graphs of one run in the memory of the host."""
+        both = self.indices, self.weights
+        indices, weights = (part.permute(2, 0, 1).contiguous().cpu().numpy() for part in both)
+        few = np.min_scalar_type(self.n_anchors - 1)
+        return AnchorGraphs(indices.astype(few, copy=False), weights, self.n_anchors)
+
     @property
     def n(self) -> int:
         return int(self.indices.shape[-1])

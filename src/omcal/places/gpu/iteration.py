@@ -151,7 +151,10 @@ class _Run:
         host = self._host
         if self.state is not None:
             self.state.leave(self.rows.number, host)
-        return Solution(host.alpha, host.consensus, self._history, self._converged)
+            # Those of several runs would be much to fetch, and none asks for them.
+            alone = self.rows.together.n_runs == 1
+            host.sums = self.rows.sums_of(self.state.sums[0]) if alone else None
+        return host.solution(self._history, converged=self._converged)
 
 
 class _State:

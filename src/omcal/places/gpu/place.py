@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, learned_in_span
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
@@ -156,6 +158,11 @@ class OnDevices(Place):
         if out is not None:
             return out
         return np.concatenate(parts) if given is None else torch.cat(parts)
+
+    def graphs(self, model: GraphModel) -> AnchorGraphs:
+        with working_on(self._views.device):
+            made = anchor_graphs(self._views, [model.alone], slice(None)).of_run(0).on_host()
+        return replace(made, present=self.views.present)
 
     def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
         there = self._devices[0]
