@@ -240,7 +240,7 @@ def test_the_first_batch_of_joined_runs_is_a_fit():
 def test_what_cannot_be_streamed_is_refused():
     with pytest.raises(ValueError, match="does not support checkpoint='state'; leave that out"):
         OMCAL(4, checkpoint="state").partial_fit(rows(0, 300))
-    with pytest.raises((ImportError, RuntimeError, ValueError), match="PyTorch|cuda:99"):
+    with pytest.raises((ImportError, RuntimeError, ValueError), match=r"PyTorch|cuda:99"):
         OMCAL(4, device="cuda:99").partial_fit(rows(0, 300))
     with pytest.raises(ValueError, match="n_clusters=4 must be at most"):
         OMCAL(4).partial_fit(rows(0, 3))
