@@ -334,9 +334,11 @@ def _tie_limit(dtype: np.dtype) -> Any:
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
-def _nearest_in_view(*given: Array) -> bool:
-    """Do `_nearest` for the products, bias, tie limit, indices and weights of one view."""
-    return _nearest([given[:3]], *(out[:, None] for out in given[3:]))
+def _nearest_in_view(
+    products: Array, bias: Array, tie: Any, indices: Array, weights: Array
+) -> bool:
+    """Do `_nearest` for one view."""
+    return _nearest([(products, bias, tie)], indices[:, None], weights[:, None])
 
 
 def _nearest(given: Sequence[tuple[Array, Array, Any]], indices: Array, weights: Array) -> bool:

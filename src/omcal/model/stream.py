@@ -212,7 +212,7 @@ class Strangers(Reservoir):
     @property
     def arrays(self) -> dict[str, Array]:
         """Return the keys and rows under the names that files give them."""
-        found = {}
+        found: dict[str, Array] = {}
         for v, view in enumerate(self.views or ()):
             rows = view.array
             parts = (rows.data, rows.indices, rows.indptr) if view.sparse else (rows,)
