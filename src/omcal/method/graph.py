@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ _COPY_ENTRIES = 1 << 20
 _FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
 _FOLDED_ENTRIES = 1 << 16  # of the anchors, as they are folded into a product, in the cache
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
-_SHORT_ROW = 128  # anchors
+_SHORT_ROW = 96  # anchors
 _FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
 _IN_REGISTERS = 16  # neighbours of the compiled search
 
@@ -164,23 +165,44 @@ def _graphs(
         AnchorGraphs(np.empty(shape, index), np.empty(shape, views.dtype), m, present)
         for _ in anchors
     ]
+    # To wake a thread takes longer than few rows do, and much longer on a busy machine.
+    few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
+    both = list(zip(views, distances, strict=True))
+    plain = coordinates is None and not compiled and _short(m, k)
+    one_block = shape[0] * max(views.widths) <= _COPY_ENTRIES
+    # Off, a stream in batches of 1000 samples takes about 4 % more CPU time.
+    if plain and one_block and _all_at_once(both, slice(start, stop), graphs[0], few):
+        both = []
     steps: list[Callable[[], None]] = []
-    for v, (view, of_view) in enumerate(zip(views, distances, strict=True)):
+    for v, (view, of_view) in enumerate(both):
         means: list[tuple[ThinProduct | None, Array]] = [(None, of_view.bias)]
         if coordinates is not None:
-            both = zip(coordinates, anchors, strict=True)
-            means = [of_view.to_points(Z[v], A[v]) for Z, A in both]
+            runs = zip(coordinates, anchors, strict=True)
+            means = [of_view.to_points(Z[v], A[v]) for Z, A in runs]
         ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
         steps += _steps(view, of_view, start, means, ties, compiled=compiled)
     # Threads share out the blocks of all views at once: they wait for one another at the end only.
-    # To wake one takes longer than few rows do, and much longer on a busy machine.
-    few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
     together = max(1, len(steps)) if few else 1
     map_blocks(lambda some: [step() for step in steps[some]], len(steps), together)
     if present is not None:
         for A, made in zip(anchors, graphs, strict=True):
             stand_in(made.indices, made.weights, present, stand_ins(A))
     return graphs
+
+
+def _all_at_once(
+    both: Sequence[tuple[View, RelativeDistances]], rows: slice, graphs: AnchorGraphs, few: bool
+) -> bool:
+    """Build the graphs of one block of rows; return False where a product is not finite."""
+
+    def multiply(some: slice) -> list[Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [of_view.products(view.rows(rows)) for view, of_view in both[some]]
+
+    products = chain.from_iterable(map_blocks(multiply, len(both), len(both) if few else 1))
+    ties = (_tie_limit(view.dtype) for view, _ in both)
+    given = list(zip(products, (of_view.bias for _, of_view in both), ties, strict=True))
+    return _nearest(given, graphs.indices, graphs.weights)
 
 
 def _steps(
@@ -200,7 +222,7 @@ def _steps(
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
     simd_topk = compiled and k <= _IN_REGISTERS
-    nearest = nearest_kernel(k, registers(), view.dtype) if simd_topk else _nearest
+    nearest = nearest_kernel(k, registers(), view.dtype) if simd_topk else _nearest_in_view
     sound = all(np.isfinite(bias).all() for _, bias in means)
 
     def work(block: slice) -> bool:
@@ -312,20 +334,67 @@ def _tie_limit(dtype: np.dtype) -> Any:
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
-def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> bool:
-    """Write Eq. 2 for a block of rows; return False where a product is not finite."""
-    sizes = np.abs(products)
-    largest, of_bias = sizes.max(), np.abs(bias).max()
-    if not np.isfinite(largest):
+def _nearest_in_view(
+    products: Array, bias: Array, tie: Any, indices: Array, weights: Array
+) -> bool:
+    """Do `_nearest` for one view."""
+    return _nearest([(products, bias, tie)], indices[:, None], weights[:, None])
+
+
+def _nearest(given: Sequence[tuple[Array, Array, Any]], indices: Array, weights: Array) -> bool:
+    """Write Eq. 2 for a block of rows; return False where a product is not finite.
+
+    Products, bias and tie limit of each view are given.
+    """
+    sizes = [(max(p.max(), -p.min()), np.abs(bias).max()) for p, bias, _ in given]
+    if not np.isfinite(4 * np.array(sizes, np.float64)).all():  # nor does a difference overflow
         return False
-    products += bias
-    nearest, d = nearest_columns(products, indices.shape[1] + 1)
-    limit = tie * max(largest, of_bias)
+    (n, V, k), m = indices.shape, len(given[0][1])
+    if _short(m, k):
+        nearest, d = _nearest_in_short_rows(given, k + 1)
+    else:
+        found = [nearest_columns(p + bias, k + 1) for p, bias, _ in given]
+        nearest, d = map(np.concatenate, zip(*found, strict=True))
+    limits = [tie * max(size) for (*_, tie), size in zip(given, sizes, strict=True)]
+    limit = np.repeat(limits, n)
     if not (d[:, -1] - d[:, 0] > limit).all():  # maxima of short rows take long, ties are rare
-        limit = tie * np.maximum(sizes.max(axis=1), of_bias)
-    indices[:] = nearest[:, :-1]
-    weights[:] = anchor_weights(d, limit)
+        of_rows = [
+            tie * np.maximum(np.abs(p).max(axis=1), size)
+            for (p, _, tie), (_, size) in zip(given, sizes, strict=True)
+        ]
+        limit = np.concatenate(of_rows)
+    indices[:] = nearest[:, :-1].reshape(V, n, k).swapaxes(0, 1)
+    weights[:] = anchor_weights(d, limit).reshape(V, n, k).swapaxes(0, 1)
     return True
+
+
+def _short(m: int, k: int) -> bool:
+    """Whether the k nearest of m anchors are found by minima over the rows of all views at once."""
+    return 3 * (k + 1) <= m <= _SHORT_ROW
+
+
+def _nearest_in_short_rows(
+    given: Sequence[tuple[Array, Array, Any]], count: int
+) -> tuple[Array, Array]:
+    """Return the `nearest_columns` of products + bias, with entries less the smallest of the row.
+
+    The column takes the place of the last bits of an entry, so that a minimum finds both.
+    """
+    wide = ((p.T, bias.astype(np.float64)[:, None]) for p, bias, _ in given)
+    d = np.hstack([np.add(*pair, order="C") for pair in wide])
+    d -= d.min(axis=0)
+    (m, n), codes = d.shape, d.view(np.int64)
+    last = (1 << (m - 1).bit_length()) - 1
+    codes &= ~last
+    codes |= np.arange(m)[:, None]
+    columns, found = np.empty((count, n), np.int64), np.empty((count, n))
+    for column, smallest in zip(columns, found, strict=True):
+        d.min(axis=0, out=smallest)
+        np.bitwise_and(smallest.view(np.int64), last, out=column)
+        d.reshape(-1)[column * n + np.arange(n)] = np.inf
+    codes = found.view(np.int64)
+    codes &= ~last
+    return columns.T, found.T
 
 
 def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
@@ -344,15 +413,14 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
 def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
     """Find the smallest entry of each row, the next, and so on, as long as they are finite."""
     n, m = d.shape
-    # Of short rows NumPy finds the minimum sooner in float64.
-    left = np.array(d, np.float64 if m <= _SHORT_ROW else d.dtype, order="C")
+    left = np.array(d, order="C")
     first = np.arange(0, d.size, m)
     places, found = np.empty((count, n), np.intp), np.empty((count, n), left.dtype)
     for place, smallest in zip(places, found, strict=True):
         np.add(left.argmin(axis=1), first, out=place)
         left.take(place, out=smallest, mode="clip")  # with "raise", `out` would be buffered
         left.reshape(-1)[place] = np.inf
-    return (places - first).T, found.astype(d.dtype, copy=False).T
+    return (places - first).T, found.T
 
 
 def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:

@@ -17,7 +17,7 @@ from omcal.views.view import Matrix
 
 MOST_ROWS = 4096  # whose inner products with each other are kept: 128 MB
 # Rows of a block in products of rows with each other; BLAS is slower with fewer.
-_PRODUCT_ROWS, _SPARSE_PRODUCT_ROWS = 192, 64
+_PRODUCT_ROWS, _SPARSE_PRODUCT_ROWS = 384, 64
 _FULL_COLUMNS = 16  # a column of sparse rows is full where one row in 16 has an entry
 _MOST_DISTANCES = 1 << 22  # between all pairs of rows, that are kept: 32 MB
 
@@ -127,7 +127,8 @@ def _dense_products(X: Array) -> Array:
     products = np.empty((n, n), dtype=X.dtype)
 
     def work(rows: slice) -> None:
-        products[rows, rows.start :] = X[rows] @ X[rows.start :].T
+        products[rows, rows] = X[rows] @ X[rows].T  # BLAS computes one half of it
+        products[rows, rows.stop :] = X[rows] @ X[rows.stop :].T
         products[rows.stop :, rows] = products[rows, rows.stop :].T
 
     map_blocks(work, n, _PRODUCT_ROWS)

@@ -41,13 +41,13 @@ class Moments:
             moments_kernel(block, origin, total, squares)
             return cls(n, origin + total / n, np.maximum(squares - total**2 / n, 0))
         # In float64 it does not show how the rows were cut into blocks.
-        wide = block.astype(np.float64)
+        wide = block.astype(np.float64, copy=False)
         mean = wide.mean(axis=0)
         of_mean = n * mean**2
         squares = np.einsum("ij,ij->j", wide, wide) - of_mean
         if (squares >= _LEAST_VARIANCE * of_mean).all():
             return cls(n, mean, squares)
-        wide -= mean
+        wide = wide - mean
         # A sum of many rows is off by many roundings; its second look takes them out.
         rest = wide.mean(axis=0)
         squares = np.einsum("ij,ij->j", wide, wide) - n * rest**2

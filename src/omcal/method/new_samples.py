@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.compiled import fixed_point as compiled_fixed_point
 from omcal.machine.threads import map_blocks, row_blocks
@@ -212,22 +212,28 @@ def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
 
 
 def indicate(
-    Z: ConsensusGraph, graphs: AnchorGraphs, *, compiled: bool = False
+    Z: ConsensusGraph, graphs: AnchorGraphs, *, compiled: bool = False, A: Floats | None = None
 ) -> tuple[Array, Array]:
-    """Return unclipped indicator and labels of new samples from their graphs."""
+    """Return unclipped indicator and labels of new samples from their graphs.
+
+    A is their weighted sum, where it is known.
+    """
     P, R = Z.f_step()
-    to_P, to_G = (stack_by_view(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
+    dtype = graphs.weights.dtype
+    to_P, to_G = (stack_by_view(Z.alpha, M).astype(dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
 
     if compiled:
-        settle = compiled_fixed_point(to_P, R, fixed_point_tol(to_P.dtype), MAX_SWEEPS)
+        settle = compiled_fixed_point(to_P, R, fixed_point_tol(dtype), MAX_SWEEPS)
 
     def work(rows: slice) -> tuple[Array, Array]:
         some = graphs[rows]
         if compiled:
             U = settle(some.indices, some.weights)
-        else:
+        elif A is None:
             U = fixed_point(some.side_by_side() @ to_P, R)
+        else:
+            U = fixed_point((A[rows] @ P).astype(dtype), R)
         return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
 
     parts = map_blocks(work, graphs.n, _SETTLED) or [work(slice(0, 0))]

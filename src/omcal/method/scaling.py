@@ -79,11 +79,12 @@ class Scaling:
             return block if self.factor is None else weighted(block, self.factor)
         if self.center is not None:
             center, rest = self.center_in(block.dtype)
-            block = block - center
-            block -= rest
+            block = out = np.subtract(block, center, out=out)
+            if rest.any():
+                block -= rest
         if self.factor is not None:
             return np.multiply(block, self.factor.astype(block.dtype), out=out)
-        if out is not None:
+        if out is not None and out is not block:
             out[:] = block
         return block
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from numbers import Integral
+from operator import is_
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ class Clusterer(FittedModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _fit: ClassVar[Callable[..., bool]]
     _partial_fit: ClassVar[Callable[..., None]]
+    _checked: Sequence[Any] = ()  # parameters of the last batch
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -133,7 +135,10 @@ class Clusterer(FittedModel):
         True
         """
         run = getattr(self, "estimator_", None) or self._new_run()
-        self._check_parameters(run)
+        given = list(self.get_params().values())
+        if len(given) != len(self._checked) or not all(map(is_, given, self._checked)):
+            self._check_parameters(run)  # once, as it would take a fiftieth of a batch
+            self._checked = given
         refuse_second_view(y)
         run._require_updatable()
         with plain_interrupts():

@@ -296,7 +296,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         # A client and a group are connections of this process, folded anchors belong to it, and
         # graphs are as large as data; none is copied or stored.
         state = {**super().__getstate__(), "client": None, "group": None}
-        for name in ("_graphs", "_folded"):
+        for name in ("_graphs", "_folded", "_checked"):
             state.pop(name, None)
         return state
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +32,7 @@ from omcal.places.data_scan import stacked
 from omcal.places.team import SOLO, Team
 from omcal.views.view import Matrix, Views
 
-_BLOCK = 4096  # rows of A that are dense at a time
+BLOCK = 4096  # rows of A that are dense at a time
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
 _ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 2000
 _MOST_HELD = 2  # rows in memory for one of the sample
@@ -54,14 +56,14 @@ class StreamSums(Additive):
     @classmethod
     def of(cls, Z: ConsensusGraph, graphs: AnchorGraphs, F: Array) -> StreamSums:
         """Return the sums of samples with the given graphs and indicators."""
-        m, c = Z.G.shape
-        AtA, AtF = np.zeros((m, m)), np.zeros((m, c))
-        for rows in row_blocks(graphs.n, _BLOCK):
-            A = weighted_graph(graphs[rows], Z.alpha)
-            AtA += A.T @ A
-            AtF += A.T @ F[rows]
-        wide = F.astype(np.float64, copy=False)
-        return cls(float(graphs.n), AtA, AtF, wide.T @ wide)
+        blocks = row_blocks(graphs.n, BLOCK)
+        return reduce(add, (cls.of_rows(weighted_graph(graphs[b], Z.alpha), F[b]) for b in blocks))
+
+    @classmethod
+    def of_rows(cls, A: Floats, F: Array) -> StreamSums:
+        """Return the sums of samples with the given A and indicators."""
+        F = F.astype(np.float64, copy=False)
+        return cls(float(len(A)), A.T @ A, A.T @ F, F.T @ F)
 
     @classmethod
     def of_fit(cls, solution: Solution, n: int, order: Array) -> StreamSums | None:
@@ -156,7 +158,9 @@ class Reservoir:
         return new
 
     def _gather(self) -> None:
-        """Keep no rows but those of the sample."""
+        """Keep no rows but those of the sample, in the order of their places."""
+        order = np.argsort(self._places)
+        self._keys, self._places = self._keys[order], self._places[order]
         found = []
         for parts in zip(*self._parts, strict=True):
             masks = [part.present for part in parts]
@@ -195,15 +199,18 @@ def taken(views: Views, rows: Array) -> Views:
 
 
 def _picked(blocks: tuple[Matrix, ...], places: Array) -> Matrix:
-    """Return rows of blocks by their places in all of them; no other dense rows are copied."""
+    """Return rows of blocks by their ascending places in all; dense rows are copied once."""
     if any(map(sparse.issparse, blocks)):
         return stacked(blocks)[places]
     picked = np.empty((len(places), blocks[0].shape[1]), np.result_type(*blocks))
-    start = 0
-    for block in blocks:
-        here = np.flatnonzero((places >= start) & (places < start + len(block)))
-        picked[here] = block[places[here] - start]
-        start += len(block)
+    starts = np.cumsum([0, *map(len, blocks)])
+    cuts = np.searchsorted(places, starts)
+    for block, start, first, last in zip(blocks, starts, cuts, cuts[1:], strict=False):
+        rows, out = places[first:last] - start, picked[first:last]
+        if block.dtype == out.dtype:
+            block.take(rows, axis=0, out=out, mode="clip")  # with "raise" it would be buffered
+        else:
+            out[:] = block[rows]
     return picked
 
 
@@ -223,12 +230,12 @@ class Strangers(Reservoir):
     @property
     def arrays(self) -> dict[str, Array]:
         """Return the keys and rows under the names that files give them."""
-        found = {"keys": self._keys}
+        found: dict[str, Array] = {}
         for v, view in enumerate(self.views or ()):
             rows = view.array
             parts = (rows.data, rows.indices, rows.indptr) if view.sparse else (rows,)
             found |= {f"{v}.{i}": part for i, part in enumerate(parts)}
-        return found
+        return {"keys": self._keys, **found}  # the views may have brought them into another order
 
     @classmethod
     def kept(cls, keys: Array, n_seen: int, next_test: float, views: Views) -> Strangers:

@@ -23,7 +23,16 @@ from omcal.model.doubts import Diagnostics, about_missing, warn
 from omcal.model.drift import Reference, compare_views
 from omcal.model.preparation import PlacedEstimator
 from omcal.model.progress import FitMonitor, all_or_nothing, tell
-from omcal.model.stream import Reservoir, Strangers, StreamSums, grow, stable_group, taken
+from omcal.model.stream import (
+    BLOCK,
+    Reservoir,
+    Strangers,
+    StreamSums,
+    grow,
+    stable_group,
+    taken,
+    weighted_graph,
+)
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import SOLO, Team, facts_of, team_of
@@ -52,9 +61,14 @@ def add_batch(
             "begin with partial_fit."
         )
     Z = model._rule.consensus
-    U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n))
+    A = weighted_graph(graphs, Z.alpha) if graphs.n <= BLOCK else None
+    U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n), A=A)
     F = np.maximum(U, 0)
-    new = team.added(lambda: StreamSums.of(Z, graphs, F))
+
+    def sums() -> StreamSums:
+        return StreamSums.of(Z, graphs, F) if A is None else StreamSums.of_rows(A, F)
+
+    new = team.added(sums)
     model._sums = model._sums.decayed(round(new.n), half_life) + new
     with small_blas(graphs.n_anchors):
         return model._sums.step(Z, beta, gamma), F, labels
@@ -207,7 +221,8 @@ class UpdatedEstimator(PlacedEstimator):
         kept: Any = getattr(self, "_reservoir", None)
         if self.outlier_threshold_ is None or (kept is not None and not kept.full):
             return False
-        strange = typicality(F) < self.outlier_threshold_
+        # NumPy is slow along short rows.
+        strange = typicality(np.asfortranarray(F)) < self.outlier_threshold_
         if views.present is not None:
             strange &= views.present.all(axis=1)
         if team.total(np.count_nonzero(strange, keepdims=True)).any():

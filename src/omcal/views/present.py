@@ -19,6 +19,8 @@ def rows_present(array: Any) -> Mask | None:
     """Return False for rows that are NaN throughout; None if there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
+    if len(array) <= _FIRST_ROWS and not np.isnan(array[:, 0]).any():
+        return None
     # A number in its first column proves most rows to be present. The time goes into waiting for
     # memory, one cache line per row, so that threads help.
     first = map_blocks(lambda rows: ~np.isnan(np.asarray(array[rows, 0])), len(array), _FIRST_ROWS)

@@ -258,8 +258,10 @@ def _marked(view: View, mask: Mask | None) -> View:
     elif view.home == "memory":
         found = rows_present(view.array)
     known = [one for one in (view.present, mask, found) if one is not None]
-    present = np.logical_and.reduce(known) if known else None
-    return replace(view, present=None if present is None or present.all() else present)
+    if not known:
+        return view
+    present = np.logical_and.reduce(known)
+    return replace(view, present=None if present.all() else present)
 
 
 def is_dask(array: Any) -> bool:
