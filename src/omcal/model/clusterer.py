@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -88,7 +89,8 @@ class Clusterer(FittedModel):
             refuse_second_view(y)
         client = nullcontext() if run.client is None else run.client.as_current()
         with client, plain_interrupts():
-            interrupted = self._fit(run, X, y, present, like)
+            # A model that is fitted again "like" itself reads X before it predicts.
+            interrupted = self._fit(run, X, y, present, copy(like) if like is self else like)
             warn(self)
         if interrupted:
             raise KeyboardInterrupt

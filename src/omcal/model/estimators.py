@@ -86,11 +86,12 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
             self._choose_number(self, X, present)
         watch = FitMonitor(self, X, y)
+        known = [getattr(self, name, None) for name in ("view_names_", "_view_columns")]
 
         def work(place: Place) -> bool:
             with self._telling():
                 old = None if like is None else old_labels(like, X, present, place.views.n)
-                before = self._last_model(place.views) if self.warm_start else None
+                before = self._last_model(place.views, *known) if self.warm_start else None
             settings = self._graph_settings(place)
             if before is not None:
                 settings = replace(settings, n_anchors=len(self.basis_), anchors=before.anchors)
@@ -105,8 +106,8 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
 
         return self._at_place(work, X, present)
 
-    def _last_model(self, views: Views) -> GraphModel | None:
-        """Return the scalings and anchors of the last fit, where there was one to go on from."""
+    def _last_model(self, views: Views, names: Any, columns: Any) -> GraphModel | None:
+        """Return the scalings and anchors of the last fit, with these views, if there was one."""
         if not hasattr(self, "_rule"):
             return None
         before: GraphModel = self._rule.learned
@@ -117,6 +118,12 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
                 f"{list(widths)} features; X has {list(views.widths)}, and "
                 f"n_clusters={self.n_clusters_}. Set warm_start=False."
             )
+        for view, name, titles in zip(views, names, columns, strict=True):
+            if view.name != name or (view.columns and titles and view.columns != titles):
+                raise ValueError(
+                    "warm_start=True goes on from the views and features of the last fit, in their "
+                    f"order, and {view.name!r} differs; give the same, or set warm_start=False."
+                )
         return before
 
     def _fit_at(
