@@ -50,9 +50,17 @@ def complete_rows(
     asked_by: str,
 ) -> Array:
     """Return at most `most` random samples that are in every view, in their order."""
+    if most is not None:
+        require_integer("max_samples", most, 2)
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])
+
+
+def require_integer(name: str, value: Any, least: int) -> None:
+    """Refuse a parameter that is no integer, or below the least."""
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
 
 
 def require_two(count: int, asked_by: str) -> None:

@@ -125,9 +125,9 @@ def n_clusters(
 
 def check_numbers(name: str, given: Iterable[int]) -> list[int]:
     """Return numbers of clusters in ascending order; raise where one is below 2."""
-    numbers = sorted(set(given))
+    numbers = sorted(set(given)) if isinstance(given, Iterable) else []
     if not numbers or not all(isinstance(c, int | np.integer) and c >= 2 for c in numbers):
-        raise ValueError(f"{name}={given!r} must be integers of at least 2.")
+        raise ValueError(f"{name}={given!r} must be a list of integers of at least 2.")
     return [int(c) for c in numbers]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +18,9 @@ from omcal.machine.arrays import Array, Mask, Seed
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
-from omcal.model.subset_fits import explained_shares, require_two
+from omcal.model.subset_fits import explained_shares, require_integer, require_two
 from omcal.views.adapt import NamedViews
+from omcal.views.columns import listed
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import read_views
@@ -140,6 +141,12 @@ def tune_without_labels(
         raise ValueError(f"n_fits={n_fits} must be at least 2: stability compares fits.")
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
+    require_integer("n_clusters", n_clusters, 1)
+    require_integer("max_samples", 2 if max_samples is None else max_samples, 2)
+    lists = {k: isinstance(v, Sized) and not isinstance(v, str) and len(v) for k, v in grid.items()}
+    if not all(lists.values()):
+        lacking = listed([name for name, size in lists.items() if not size])
+        raise ValueError(f"grid has no list of values for {lacking}; give one, as [0.1, 0.3].")
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
     views = read_views(probe, X, min_samples=2, present=present, home="memory")
