@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from omcal.datasets._data import MultiViewData
 from omcal.machine.arrays import Array, Mask, Seed
+from omcal.machine.declaring import require_integer
 
 _N_DIRECTIONS = 8  # of gradients
 _INK = 4.0  # a darker pixel is part of the digit
@@ -145,12 +146,10 @@ def make_multiview(
     """
     counts = {"n_samples": n_samples, "n_clusters": n_clusters, "n_views": n_views}
     for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
+        require_integer(name, value, 1)
     if n_clusters > n_samples:
         raise ValueError(f"n_clusters={n_clusters} must be at most n_samples={n_samples}.")
-    if not isinstance(n_noise_views, Integral) or n_noise_views < 0:
-        raise ValueError(f"n_noise_views={n_noise_views!r} must be an integer of at least 0.")
+    require_integer("n_noise_views", n_noise_views, 0)
     if not 0 <= redundancy <= 1:
         raise ValueError(f"redundancy={redundancy!r} must lie between 0 and 1.")
     total = n_views + n_noise_views

@@ -137,6 +137,8 @@ class Clusterer(FittedModel):
         self._check_parameters(run)
         refuse_second_view(y)
         run._require_host()
+        if hasattr(run, "_rule"):
+            run._require_as_fitted()
         with plain_interrupts():
             self._partial_fit(X, present)
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
+from omcal.machine.declaring import require_integer
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.points import members
@@ -27,7 +28,6 @@ from omcal.model.subset_fits import (
     most_steps,
     numbered_sample,
     refit,
-    require_integer,
     view_products,
 )
 from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, warnings_about

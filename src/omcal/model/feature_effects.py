@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
 from omcal.machine.arrays import Array, as_dense
+from omcal.machine.declaring import require_integer
 from omcal.method.points import members
 from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.model.tabular import Tabular
@@ -167,8 +168,7 @@ def describe_clusters(
     present: PresentLike | None,
 ) -> ClusterDescription:
     """Return `FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
-    if not isinstance(top, int | np.integer) or top < 1:
-        raise ValueError(f"top={top!r} must be an integer of at least 1.")
+    require_integer("top", top, 1)
     views = fitted_views(model, X, present)
     if views.home == "cluster":
         raise ValueError("X is in Dask, and its values are needed here; pass computed arrays.")

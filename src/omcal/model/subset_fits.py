@@ -13,6 +13,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
+from omcal.machine.declaring import require_integer
 from omcal.machine.memory import format_bytes
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
@@ -55,12 +56,6 @@ def complete_rows(
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])
-
-
-def require_integer(name: str, value: Any, least: int) -> None:
-    """Refuse a parameter that is no integer, or below the least."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
 
 
 def require_two(count: int, asked_by: str) -> None:

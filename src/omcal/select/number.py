@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
+from omcal.machine.declaring import require_integer
 from omcal.machine.threads import one_blas_thread
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
@@ -100,8 +101,7 @@ def n_clusters(
     4
     """
     numbers = None if candidates is None else check_numbers("candidates", candidates)
-    if not isinstance(n_runs, int | np.integer) or n_runs < 2:
-        raise ValueError(f"n_runs={n_runs!r} must be an integer of at least 2.")
+    require_integer("n_runs", n_runs, 2)
     rng = check_random_state(random_state)
     _, _, sample = whole_sample(X, views, present, max_samples, rng, "n_clusters")
     n = sample.n

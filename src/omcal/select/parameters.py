@@ -15,10 +15,11 @@ from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Mask, Seed
+from omcal.machine.declaring import require_integer
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
-from omcal.model.subset_fits import explained_shares, require_integer, require_two
+from omcal.model.subset_fits import explained_shares, require_two
 from omcal.views.adapt import NamedViews
 from omcal.views.columns import listed
 from omcal.views.like import PresentLike, ViewsLike
@@ -137,8 +138,7 @@ def tune_without_labels(
     >>> [trial.rank for trial in trials]
     [1, 2]
     """
-    if n_fits < 2:
-        raise ValueError(f"n_fits={n_fits} must be at least 2: stability compares fits.")
+    require_integer("n_fits", n_fits, 2)  # stability compares fits
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
     require_integer("n_clusters", n_clusters, 1)
