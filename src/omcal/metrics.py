@@ -278,9 +278,8 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     >>> match_labels([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 2]).tolist()
     [0, 0, 0, 1, 1, 2]
     """
-    both = []
-    for name, given in (("old", old), ("new", new)):
-        labels = np.asarray(given)
+    before, after = (np.asarray(labels) for labels in (old, new))
+    for name, labels, given in (("old", before, old), ("new", after, new)):
         whole = labels.ndim == 1 and labels.dtype.kind in "iu" and not np.ma.is_masked(given)
         if not whole or labels.max(initial=0) >= 2**62:  # new numbers are larger than all
             raise ValueError(
@@ -288,8 +287,7 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
                 "of whole numbers below 2**62, none masked; "
                 f"numpy.unique({name}, return_inverse=True)[1] numbers others."
             )
-        both.append(labels.astype(np.int64))
-    before, after = both
+    before, after = before.astype(np.int64), after.astype(np.int64)
     if len(before) != len(after):
         raise ValueError(
             f"old has {len(before)} labels and new has {len(after)}; give one per sample in both."

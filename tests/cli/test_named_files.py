@@ -40,7 +40,7 @@ def test_views_for_a_model_are_as_many_as_it_has(omcal, folder):
     for command in ("predict", "update"):
         ended = omcal(command, "m.omcal", *words)
         assert ended.code == 2
-        assert "--views names 1 views, and the model has 2: 'rna', 'protein'" in ended.err
+        assert "--views names 1 views; name one for each of rna, protein." in ended.err
 
 
 @pytest.fixture

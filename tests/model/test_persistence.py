@@ -35,7 +35,7 @@ def test_parameters_set_after_the_fit_contradict_the_model(name, value, tmp_path
         before = run.get_params()[name]
         run.set_params(**{name: value})
         for work, given in ((model.save, path), (model.partial_fit, LIST)):
-            with pytest.raises(ValueError, match=f"{name}={value} was set after the fit, which"):
+            with pytest.raises(ValueError, match=f"{name}={value} was set after a fit with"):
                 work(given)
         run.set_params(**{name: before})
         model.save(path)

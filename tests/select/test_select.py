@@ -299,8 +299,9 @@ def test_refuses(arguments, message):
     [
         ({"max_samples": -1}, "max_samples=-1 must be an integer of at least 2"),
         ({"n_clusters": "auto"}, "n_clusters='auto' must be an integer of at least 1"),
-        ({"grid": {"beta": 0.1}}, r"grid has no list of values for 'beta'; give one"),
-        ({"grid": {"beta": [], "scale": "auto"}}, "for 'beta', 'scale'; give one"),
+        ({"grid": {"beta": 0.1}}, r"grid\['beta'\]=0.1 must be a list of values"),
+        ({"grid": {"scale": "auto"}}, r"grid\['scale'\]='auto' must be a list of values"),
+        ({"grid": {"beta": []}}, r"grid\['beta'\]=\[\] must be a list of values"),
     ],
 )
 def test_settings_that_cannot_be_tried_are_refused(arguments, message):

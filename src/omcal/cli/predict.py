@@ -15,7 +15,6 @@ from omcal.cli.options import takes
 from omcal.cli.outputs import Outputs, require_label_format, samples_of
 from omcal.cli.reading import Reading, reads, remarks
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters
-from omcal.views.columns import listed
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -85,8 +84,7 @@ def load_for(model: Any, reading: Reading) -> tuple[MultiViewData, Any, list[str
     if reading.views is not None:  # in the order of the model's, whatever they are called
         if len(X) != len(fitted):
             raise omcal.datasets.DataError(
-                f"--views names {len(X)} views, and the model has {len(fitted)}: {listed(fitted)}; "
-                "name one for each in this order, or leave --views out."
+                f"--views names {len(X)} views; name one for each of {', '.join(fitted)}."
             )
         return data, X.renamed(fitted), []
     absent = [name for name in fitted if name not in X]

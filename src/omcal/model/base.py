@@ -158,10 +158,8 @@ class FittedModel(
         limit = self.outlier_threshold_
         if limit is None:
             raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
-        whole = isinstance(outliers, Integral)
-        if not whole or 0 <= outliers < self.n_clusters_:
-            wrong = "the label of a cluster" if whole else "no whole number"
-            raise ValueError(f"outliers={outliers!r} is {wrong}; give another, as -1.")
+        if not isinstance(outliers, Integral) or 0 <= outliers < self.n_clusters_:
+            raise ValueError(f"outliers={outliers!r} is no label, or that of a cluster; give -1.")
         labels = self._apply(X, present, "labels", out, outliers)
         strange = on_host(self.score_samples(X, present)) < limit
         found = on_host(labels) if out is None else labels

@@ -111,19 +111,16 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         if not hasattr(self, "_rule"):
             return None
         before: GraphModel = self._rule.learned
-        widths = tuple(anchors.shape[1] for anchors in before.anchors)
-        if self.basis_.shape[1] != self.n_clusters_ or widths != views.widths:
+        same = list(views.names) == names and all(
+            view.width == A.shape[1] and (not titles or view.columns in (titles, None))
+            for view, A, titles in zip(views, before.anchors, columns, strict=True)
+        )
+        if not same or self.basis_.shape[1] != self.n_clusters_:
             raise ValueError(
-                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of views with "
-                f"{list(widths)} features; X has {list(views.widths)}, and "
-                f"n_clusters={self.n_clusters_}. Set warm_start=False."
+                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of the views "
+                f"{names}, whose features keep their order, with n_clusters={self.n_clusters_} and "
+                f"X with {list(views.names)}; give the same, or set warm_start=False."
             )
-        for view, name, titles in zip(views, names, columns, strict=True):
-            if view.name != name or (view.columns and titles and view.columns != titles):
-                raise ValueError(
-                    "warm_start=True goes on from the views and features of the last fit, in their "
-                    f"order, and {view.name!r} differs; give the same, or set warm_start=False."
-                )
         return before
 
     def _fit_at(

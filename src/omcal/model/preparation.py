@@ -43,10 +43,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         values["n_neighbors"] = self.n_neighbors, self._rule.learned.n_neighbors
         for name, (now, then) in values.items():
             if now != then:
-                raise ValueError(
-                    f"{name}={now} was set after the fit, which had {then}; set it back, or fit "
-                    "again."
-                )
+                raise ValueError(f"{name}={now} was set after a fit with {then}; set it back.")
 
     def _telling(self) -> AbstractContextManager[None]:
         """Tell the other ranks of a group of an error in the block, before they have met."""

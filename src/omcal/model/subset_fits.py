@@ -51,8 +51,7 @@ def complete_rows(
     asked_by: str,
 ) -> Array:
     """Return at most `most` random samples that are in every view, in their order."""
-    if most is not None:
-        require_integer("max_samples", most, 2)
+    require_integer("max_samples", 2 if most is None else most, 2)
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])

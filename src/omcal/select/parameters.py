@@ -21,7 +21,6 @@ from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.subset_fits import explained_shares, require_two
 from omcal.views.adapt import NamedViews
-from omcal.views.columns import listed
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import read_views
@@ -143,10 +142,9 @@ def tune_without_labels(
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
     require_integer("n_clusters", n_clusters, 1)
     require_integer("max_samples", 2 if max_samples is None else max_samples, 2)
-    lists = {k: isinstance(v, Sized) and not isinstance(v, str) and len(v) for k, v in grid.items()}
-    if not all(lists.values()):
-        lacking = listed([name for name, size in lists.items() if not size])
-        raise ValueError(f"grid has no list of values for {lacking}; give one, as [0.1, 0.3].")
+    for name, tried in grid.items():
+        if isinstance(tried, str) or not (isinstance(tried, Sized) and len(tried)):
+            raise ValueError(f"grid[{name!r}]={tried!r} must be a list of values to try.")
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
     views = read_views(probe, X, min_samples=2, present=present, home="memory")
