@@ -6,13 +6,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Tags
 
-from omcal.machine.declaring import declared, require_integer
+from omcal.machine.declaring import declared
 from omcal.machine.scikit import scikit_constraints
 from omcal.model.base import FittedModel
 from omcal.model.cost import Estimate, view_sizes
@@ -194,7 +195,8 @@ class Clusterer(FittedModel):
         """
         run = self._new_run()
         self._check_parameters(run)
-        require_integer("n", n, 2)
+        if not isinstance(n, Integral) or n < 2:
+            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
         sizes = view_sizes(dims, dtype, density)
         expected: Estimate = run._estimate(int(n), sizes, getattr(self, "n_runs", 1))
         return expected
