@@ -52,7 +52,7 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
     # NumPy converts a NaN in a list of words to the word "nan".
     made_words = array.dtype.kind in "US" and array is not labels
     missing = _missing(np.asarray(labels, dtype=object) if made_words else array)
-    missing += int(np.ma.count_masked(labels)) if np.ma.is_masked(labels) else 0
+    missing += int(np.sum(labels.mask)) if isinstance(labels, np.ma.MaskedArray) else 0
     if missing:
         raise ValueError(
             f"{name} contains {missing} NaN or missing labels; remove these samples from both "
