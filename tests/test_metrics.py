@@ -251,6 +251,19 @@ def test_nan_in_a_list_of_words_is_no_class(labels):
     assert evaluate(words, range(len(labels)))["accuracy"] == 1  # the word itself is a label
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["2024-01-01", "NaT", "2024-01-02"], "M8[D]"),
+        np.ma.array([0, 1, 1], mask=[0, 1, 0]),
+    ],
+)
+def test_missing_dates_and_masked_labels_are_no_classes(labels):
+    with pytest.raises(ValueError, match=r"y_pred contains 1 NaN or missing labels"):
+        evaluate([0, 1, 1], labels)
+    assert evaluate([0, 1], labels[::2])["accuracy"] == 1
+
+
 def test_missing_labels_in_a_data_frame_raise():
     pd = pytest.importorskip("pandas")
     for column in (

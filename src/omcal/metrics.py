@@ -52,6 +52,7 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
     # NumPy converts a NaN in a list of words to the word "nan".
     made_words = array.dtype.kind in "US" and array is not labels
     missing = _missing(np.asarray(labels, dtype=object) if made_words else array)
+    missing += int(np.sum(labels.mask)) if isinstance(labels, np.ma.MaskedArray) else 0
     if missing:
         raise ValueError(
             f"{name} contains {missing} NaN or missing labels; remove these samples from both "
@@ -61,8 +62,8 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
 
 
 def _missing(labels: NDArray[Any]) -> int:
-    if labels.dtype.kind == "f":
-        return int(np.isnan(labels).sum())
+    if labels.dtype.kind in "fmM":
+        return int((labels != labels).sum())
     if labels.dtype == object:
         # NaN differs from itself; comparing pandas' NA gives NA.
         return sum(x is None or (x == x) is not True for x in labels.tolist())
@@ -278,18 +279,21 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     [0, 0, 0, 1, 1, 2]
     """
     before, after = (np.asarray(labels) for labels in (old, new))
-    for name, labels in (("old", before), ("new", after)):
-        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+    for name, labels, given in (("old", before, old), ("new", after, new)):
+        whole = labels.ndim == 1 and labels.dtype.kind in "iu" and not np.ma.is_masked(given)
+        if not whole or labels.max(initial=0) >= 2**62:  # new numbers are larger than all
             raise ValueError(
                 f"{name} has shape {labels.shape} and type {labels.dtype}, and must be a 1-D array "
-                f"of whole numbers; numpy.unique({name}, return_inverse=True)[1] numbers others."
+                "of whole numbers below 2**62, none masked; "
+                f"numpy.unique({name}, return_inverse=True)[1] numbers others."
             )
+    before, after = before.astype(np.int64), after.astype(np.int64)
     if len(before) != len(after):
         raise ValueError(
             f"old has {len(before)} labels and new has {len(after)}; give one per sample in both."
         )
     values, codes = np.unique(after[after >= 0], return_inverse=True)
-    earlier = before[after >= 0].astype(np.int64)
+    earlier = before[after >= 0]
     known = np.unique(earlier[earlier >= 0])
     places = np.where(earlier >= 0, np.searchsorted(known, earlier), -1)
     found, _ = matched_clusters(overlaps(places, codes, len(values), len(known)))
@@ -298,7 +302,7 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     sizes = np.bincount(codes, minlength=len(values))
     highest = int(before.max(initial=-1))
     numbers[free[np.argsort(-sizes[free], kind="stable")]] = highest + 1 + np.arange(len(free))
-    matched = after.astype(np.int64)
+    matched = after.copy()
     matched[after >= 0] = numbers[codes]
     return matched
 

@@ -35,6 +35,14 @@ def folder(tmp_path, monkeypatch, omcal):
     return tmp_path
 
 
+def test_views_for_a_model_are_as_many_as_it_has(omcal, folder):
+    words = ("week2_rna.csv", "week2_protein.csv", "--views", "week2_rna")
+    for command in ("predict", "update"):
+        ended = omcal(command, "m.omcal", *words)
+        assert ended.code == 2
+        assert "--views names 1 views; name one for each of rna, protein." in ended.err
+
+
 @pytest.fixture
 def pipe(monkeypatch):
     def give(path):

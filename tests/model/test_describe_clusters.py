@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from omcal import OCAL, OMCAL
+from omcal import OCAL, OMCAL, Consensus
 from omcal.cli import main
 from omcal.datasets import make_multiview
 from omcal.model.feature_effects import N_BINS
@@ -33,6 +33,19 @@ def terms():
         rates[topic, 10 * topic : 10 * topic + 10] = 2.0
     names = [f"term{j}" for j in range(30)]
     return rng.poisson(rates[y]), y, names
+
+
+def test_other_rows_than_those_of_the_fit_are_noticed(model, data, tmp_path):
+    """A table that was sorted after the fit was described by the labels of other rows."""
+    order = np.random.default_rng(0).permutation(240)
+    moved = {name: view[order] for name, view in data.views.items()}
+    joined = Consensus(OMCAL(4), n_runs=2, random_state=0).fit(data.views)
+    for fitted in (model, joined):
+        with pytest.warns(UserWarning, match="or in another order; pass the X of fit"):
+            fitted.describe_clusters(moved)
+        with pytest.warns(UserWarning, match="in another order"):
+            fitted.report(tmp_path / "report.html", moved)
+        assert fitted.describe_clusters(data.views).features
 
 
 def test_every_number_is_that_of_the_values(model, data):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 
 from omcal import OCAL, OMCAL, Consensus, load
@@ -101,13 +102,78 @@ def test_more_and_fewer_clusters():
     assert set(np.unique(fewer.labels_)) == {0, 1, 2}
 
 
+def frames_with_ids(ids):
+    pd = pytest.importorskip("pandas")
+    views = {name: pd.DataFrame(view, index=ids) for name, view in DATA.views.items()}
+    return {name: frame.add_prefix("x") for name, frame in views.items()}
+
+
+def test_ids_are_compared_as_text():
+    pd = pytest.importorskip("pandas")
+    frames = frames_with_ids(np.arange(100, 800))
+    plain = OMCAL(5, random_state=0).fit(frames)
+    ids, labels = map(str, range(100, 800)), 4 - plain.labels_
+    like = dict(zip(ids, labels.tolist(), strict=True))
+    again = OMCAL(5, random_state=0)
+    assert_array_equal(again.fit(frames, like=like).labels_, labels)
+    one = OCAL(5, random_state=0)
+    table = frames["view1"]
+    expected = one.fit(table, like=like).labels_
+    if hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        pa = pytest.importorskip("pyarrow")
+        assert_array_equal(one.fit(pa.Table.from_pandas(table), like=like).labels_, expected)
+
+
+def test_labels_by_other_ids():
+    """Without a shared id all clusters were new, without a word; of two labels the last counted."""
+    pd = pytest.importorskip("pandas")
+    frames = frames_with_ids([f"s{i}" for i in range(700)])
+    model = OMCAL(5, random_state=0)
+    labels = pd.Series(np.arange(700) % 5)
+    with pytest.raises(ValueError, match="X has 's0', 's1', 's2', like has '0'"):
+        model.fit(frames, like=labels)
+    labels.index = ["s0", "s0", *(f"s{i}" for i in range(2, 700))]
+    with pytest.raises(ValueError, match="1 ids are there more than once in like: 's0'"):
+        model.fit(frames, like=labels)
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match="X has nothing, like has 's0'; pass data"):
+        model.fit(pl.DataFrame(VIEWS[0]), like={"s0": 1})
+
+
+def test_a_model_is_its_own_predecessor():
+    """It was asked for its labels when it had the columns of the new data already."""
+    frames = frames_with_ids([f"s{i}" for i in range(700)])
+    frames["view1"] += 100 * np.arange(frames["view1"].shape[1])
+    turned = {name: frame.iloc[:, ::-1] for name, frame in reversed(frames.items())}
+    for model in map(clone, MODELS.values()):
+        old = model.fit(frames).labels_
+        model.cluster_names_ = list("abcde")
+        model.set_params(random_state=1).fit(turned, like=model)
+        assert [match.old for match in model.matched_] == list(range(5))
+        assert (model.labels_ == old).mean() > 0.95
+        assert model.cluster_names_ == list("abcde")
+
+
+def test_a_clustering_of_scikit_learn_is_continued():
+    old = KMeans(5, random_state=0).fit(VIEWS[0])
+    new = OCAL(5, random_state=0).fit(VIEWS[0], like=old)
+    assert [match.old for match in new.matched_] == list(range(5))
+
+
+def test_new_names_are_different():
+    old = OMCAL(3, random_state=0).fit(VIEWS)
+    old.cluster_names_ = ["3", "4", "new 4"]
+    new = OMCAL(5, random_state=0).fit(VIEWS, like=old)
+    assert new.cluster_names_ == ["3", "4", "new 4", "new 3", "new new 4"]
+
+
 def test_refusals():
     model = OMCAL(5, random_state=0)
     with pytest.raises(ValueError, match=r"like has shape \(3,\); give a fitted model"):
         model.fit(VIEWS, like=[0, 1, 2])
     with pytest.raises(ValueError, match="like must be whole numbers"):
         model.fit(VIEWS, like=np.full(700, 0.5))
-    with pytest.raises(ValueError, match="X has no ids; pass data frames"):
+    with pytest.raises(ValueError, match="X has nothing, like has 'a'; pass data"):
         model.fit(VIEWS, like={"a": 1})
     assert not hasattr(model, "labels_")
 
@@ -126,6 +192,21 @@ def test_a_warm_start_goes_on_from_the_last_fit():
     with pytest.raises(ValueError, match="warm_start=True is for OMCAL and OCAL alone"):
         Consensus(OMCAL(3, warm_start=True)).fit(VIEWS)
     assert OCAL(3, warm_start=True, random_state=0).fit(VIEWS[0]).n_iter_ > 0
+
+
+def test_a_warm_start_needs_the_features_of_the_last_fit():
+    """Anchors were taken for those of other features, as long as there were as many."""
+    frames = frames_with_ids(np.arange(700))
+    model = OMCAL(5, random_state=0, warm_start=True).fit(frames)
+    before = model.labels_
+    turned = {name: frame.iloc[:, ::-1] for name, frame in frames.items()}
+    with pytest.raises(ValueError, match=r"5 clusters of the views .* whose features keep"):
+        model.fit(turned)
+    renamed = {name.upper(): frame for name, frame in frames.items()}
+    with pytest.raises(ValueError, match=r"X with \['VIEW1', .*; give the same"):
+        model.fit(renamed)
+    assert model.labels_ is before
+    assert model.fit(VIEWS).n_iter_ > 0  # without names
 
 
 labelled = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=60)
@@ -158,8 +239,20 @@ def test_a_permutation_is_undone(order, labels):
 def test_refused_labels():
     with pytest.raises(ValueError, match="old has 1 labels and new has 2"):
         match_labels([0], [0, 1])
-    with pytest.raises(ValueError, match=r"new has .* a 1-D array of whole numbers; numpy\.unique"):
+    with pytest.raises(ValueError, match=r"new has .* a 1-D array of whole numbers below"):
         match_labels([0], [0.5])
+    for wrong in (np.ma.array([0], mask=[1]), np.array([2**62]), np.array([2**63], "u8")):
+        with pytest.raises(ValueError, match=r"old has .* below 2\*\*62, none masked; numpy"):
+            match_labels(wrong, [0])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "u8", "i2"])
+def test_labels_of_any_whole_type(dtype):
+    old, new = np.array([0, 0, 1, 1, 255], "u1").astype(dtype), np.array([1, 1, 0, 0, 2], dtype)
+    highest = int(old.max())
+    assert match_labels(old[:4], new[:4]).tolist() == [0, 0, 1, 1]
+    found = match_labels(np.append(old, old[-1:]), np.append(new, new[:1] + 2))
+    assert found[:4].tolist() == [0, 0, 1, 1] and found.max() == highest + 1
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import omcal
-from omcal import OCAL, OMCAL, __version__
+from omcal import OCAL, OMCAL, Consensus, __version__
 from omcal.datasets import make_multiview
 from omcal.machine.archive import Archive, write_archive
 from omcal.model.files import FORMAT_VERSION, ModelError, load, save
@@ -23,6 +23,24 @@ MADE = make_multiview(150, n_clusters=3, random_state=0)
 LIST = list(MADE.views.values())
 TABLE = np.hstack(LIST)
 WIDTHS = [view.shape[1] for view in LIST]
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_clusters", 5), ("n_neighbors", 2)])
+def test_parameters_set_after_the_fit_contradict_the_model(name, value, tmp_path):
+    """A file had the number of clusters and could not be read, or predicted otherwise."""
+    path = tmp_path / "model.omcal"
+    joined = Consensus(OMCAL(3), n_runs=2, random_state=0).fit(LIST)
+    for model in (OMCAL(3, random_state=0).fit(LIST), OMCAL(3).partial_fit(LIST), joined):
+        run = getattr(model, "estimator_", model)
+        before = run.get_params()[name]
+        run.set_params(**{name: value})
+        for work, given in ((model.save, path), (model.partial_fit, LIST)):
+            with pytest.raises(ValueError, match=f"{name}={value} was set after a fit with"):
+                work(given)
+        run.set_params(**{name: before})
+        model.save(path)
+        assert_array_equal(load(path).transform(LIST), model.transform(LIST))
+
 
 # Runs in another process: predict for the data beside each model.
 FRESH = """

@@ -179,6 +179,12 @@ def test_a_copy_goes_on_without_the_model_that_it_is_of():
         assert_array_equal(view.array, wanted)
 
 
+def test_joined_runs_take_a_half_life_set_later():
+    model = Consensus(OMCAL(4), n_runs=2, random_state=0).fit(rows(0, 400))
+    model.set_params(estimator__half_life=100).partial_fit(rows(400, 500))
+    assert model._sums.n == pytest.approx(400 / 2 + 100)
+
+
 def test_one_view_and_single_samples():
     X = DATA.views["view1"]
     model = OCAL(3, random_state=0).partial_fit(X[:200])

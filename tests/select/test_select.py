@@ -284,11 +284,31 @@ def test_plot():
         ({"candidates": [2.5]}, "integers"),
         ({"candidates": range(2, 400)}, "too many for 600 samples"),
         ({"n_runs": 1}, "n_runs=1"),
+        ({"candidates": 5}, "candidates=5 must be a list of integers"),
+        ({"max_samples": -1}, "max_samples=-1 must be an integer of at least 2"),
+        ({"max_samples": 2.5}, "max_samples=2.5 must be"),
     ],
 )
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         n_clusters(separated(3).views, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_samples": -1}, "max_samples=-1 must be an integer of at least 2"),
+        ({"n_clusters": "auto"}, "n_clusters='auto' must be an integer of at least 1"),
+        ({"grid": {"beta": 0.1}}, r"grid\['beta'\]=0.1 must be a list of values"),
+        ({"grid": {"scale": "auto"}}, r"grid\['scale'\]='auto' must be a list of values"),
+        ({"grid": {"beta": []}}, r"grid\['beta'\]=\[\] must be a list of values"),
+    ],
+)
+def test_settings_that_cannot_be_tried_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tune_without_labels(
+            separated(3).views, **{"n_clusters": 3, "grid": {"beta": [0.1, 0.3]}, **arguments}
+        )
 
 
 @pytest.mark.slow

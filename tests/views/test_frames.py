@@ -49,6 +49,29 @@ def test_views_of_a_frame_are_those_of_its_arrays(frame, views):
     assert_array_equal(model.predict(frame), model.predict(frame[NAMES]))
 
 
+def test_positions_that_are_names_of_other_columns_are_refused():
+    """After the first column is dropped, the column called 1 is at position 0."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(np.hstack([A, B]))
+    views = {"a": [0, 1, 2, 3], "b": np.arange(4, 8)}
+    model = OMCAL(3, views=views, random_state=0).fit(table)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    rest = table.drop(columns=0)
+    for wrong in ({"a": [1, 2, 3]}, {"a": np.arange(1, 3)}, [[1], ["2"]]):
+        with pytest.raises(ValueError, match=r"names at other positions: 1.*; give names"):
+            OMCAL(3, views=wrong).fit(rest)
+    named = OMCAL(3, views={"a": ["1", "2", "3"], "b": slice(3, 7)}, random_state=0).fit(rest)
+    assert named._view_columns == [("1", "2", "3"), ("4", "5", "6", "7")]
+
+
+def test_a_lazy_frame_is_to_be_collected():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(A)
+    for lazy in (frame.lazy(), {"a": frame.lazy()}, frame.with_columns(word=pl.lit("x")).lazy()):
+        with pytest.raises(ValueError, match=r"is a LazyFrame, .*; pass its \.collect"):
+            OMCAL(3).fit(lazy)
+
+
 def test_other_separators_and_mixed_order(make):
     order = [0, 4, 1, 5, 2, 6, 3, 7]
     columns = {NAMES[j].replace("_", "."): np.hstack([A, B])[:, j] for j in order}

@@ -134,6 +134,18 @@ def test_part_of_a_year_is_no_season():
     assert _has_season(summer.astype(float))
 
 
+def test_categories_of_whole_numbers_are_the_same_as_floats():
+    pd = pytest.importorskip("pandas")
+    plan = np.arange(60) % 3 + 1
+    table = pd.DataFrame({"x": np.arange(60.0) % 7, "plan": pd.Categorical(plan)})
+    model = OMCAL(3, random_state=0).fit(table)
+    assert_array_equal(model.predict(table.assign(plan=pd.Categorical(plan * 1.0))), model.labels_)
+    known = pd.Categorical(np.where(np.arange(60) == 5, np.nan, plan))
+    assert OMCAL(3, random_state=0).fit(table.assign(plan=known)).view_names_ == ["X"]
+    halves = OMCAL(3, random_state=0).fit(table.assign(plan=pd.Categorical(plan / 2)))
+    assert halves._view_columns[0][-1].endswith("= 1.5")
+
+
 def test_missing_categories_are_counted_as_cells(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(COLUMNS)

@@ -82,6 +82,10 @@ def load_for(model: Any, reading: Reading) -> tuple[MultiViewData, Any, list[str
     data = reading.load() if reading.views is not None else _load(reading, fitted)
     X = data.views.raw()  # mixed tables are encoded as in the fit
     if reading.views is not None:  # in the order of the model's, whatever they are called
+        if len(X) != len(fitted):
+            raise omcal.datasets.DataError(
+                f"--views names {len(X)} views; name one for each of {', '.join(fitted)}."
+            )
         return data, X.renamed(fitted), []
     absent = [name for name in fitted if name not in X]
     X.update(dict.fromkeys(absent))  # a view that is None is absent from all samples

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from omcal.datasets._data import MultiViewData
 from omcal.machine.arrays import Array, Mask, Seed
+from omcal.machine.declaring import require_integer
 
 _N_DIRECTIONS = 8  # of gradients
 _INK = 4.0  # a darker pixel is part of the digit
@@ -145,20 +146,18 @@ def make_multiview(
     """
     counts = {"n_samples": n_samples, "n_clusters": n_clusters, "n_views": n_views}
     for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
+        require_integer(name, value, 1)
     if n_clusters > n_samples:
         raise ValueError(f"n_clusters={n_clusters} must be at most n_samples={n_samples}.")
-    if not isinstance(n_noise_views, Integral) or n_noise_views < 0:
-        raise ValueError(f"n_noise_views={n_noise_views!r} must be an integer of at least 0.")
+    require_integer("n_noise_views", n_noise_views, 0)
     if not 0 <= redundancy <= 1:
         raise ValueError(f"redundancy={redundancy!r} must lie between 0 and 1.")
     total = n_views + n_noise_views
     widths = _one_per_view("n_features", n_features, total, Integral, 1)
     deviations = _one_per_view("noise", noise, total, Real, 0)
-    random_state = check_random_state(random_state)
+    rng: np.random.RandomState = check_random_state(random_state)
 
-    labels = random_state.permutation(np.arange(n_samples) % n_clusters)
+    labels = rng.permutation(np.arange(n_samples) % n_clusters)
     # View i sees cluster j, consecutive views in turn.
     distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
     seen = distance < 1 + round(redundancy * (n_views - 1))
@@ -166,16 +165,16 @@ def make_multiview(
     for v in range(total):
         size = (n_samples, widths[v])
         if v < n_views:
-            centres = random_state.normal(size=(n_clusters + 1, widths[v]))
+            centres = rng.normal(size=(n_clusters + 1, widths[v]))
             place = np.where(seen[v], np.arange(n_clusters), n_clusters)
-            views[f"view{v + 1}"] = centres[place[labels]] + random_state.normal(
+            views[f"view{v + 1}"] = centres[place[labels]] + rng.normal(
                 scale=deviations[v], size=size
             )
         else:
             scale = np.sqrt(1 + deviations[v] ** 2)
-            views[f"noise{v - n_views + 1}"] = random_state.normal(scale=scale, size=size)
+            views[f"noise{v - n_views + 1}"] = rng.normal(scale=scale, size=size)
 
-    present = _draw_present(n_samples, n_views, total, missing, random_state)
+    present = _draw_present(n_samples, n_views, total, missing, rng)
     for view, mask in zip(views.values(), present.T, strict=True):
         view[~mask] = np.nan
     return MultiViewData(

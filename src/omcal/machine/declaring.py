@@ -30,6 +30,12 @@ from typing import (
 _WIDTH = 92  # of the text of an entry in a docstring
 
 
+def require_integer(name: str, value: Any, least: int) -> None:
+    """Refuse an argument of a function that is no integer, or below the least."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+
+
 class Range(NamedTuple):
     """Constraint: a number of this kind, from `least` to `most`."""
 

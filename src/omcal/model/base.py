@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -157,8 +158,8 @@ class FittedModel(
         limit = self.outlier_threshold_
         if limit is None:
             raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
-        if 0 <= outliers < self.n_clusters_:
-            raise ValueError(f"outliers={outliers} is the label of a cluster; give another, as -1.")
+        if not isinstance(outliers, Integral) or 0 <= outliers < self.n_clusters_:
+            raise ValueError(f"outliers={outliers!r} is no label, or that of a cluster; give -1.")
         labels = self._apply(X, present, "labels", out, outliers)
         strange = on_host(self.score_samples(X, present)) < limit
         found = on_host(labels) if out is None else labels

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import copy
 from numbers import Integral
-from operator import is_
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +29,6 @@ class Clusterer(FittedModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _fit: ClassVar[Callable[..., bool]]
     _partial_fit: ClassVar[Callable[..., None]]
-    _checked: Sequence[Any] = ()  # parameters of the last batch
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -90,7 +89,8 @@ class Clusterer(FittedModel):
             refuse_second_view(y)
         client = nullcontext() if run.client is None else run.client.as_current()
         with client, plain_interrupts():
-            interrupted = self._fit(run, X, y, present, like)
+            # A model that is fitted again "like" itself reads X before it predicts.
+            interrupted = self._fit(run, X, y, present, copy(like) if like is self else like)
             warn(self)
         if interrupted:
             raise KeyboardInterrupt
@@ -135,12 +135,11 @@ class Clusterer(FittedModel):
         True
         """
         run = getattr(self, "estimator_", None) or self._new_run()
-        given = list(self.get_params().values())
-        if len(given) != len(self._checked) or not all(map(is_, given, self._checked)):
-            self._check_parameters(run)  # once, as it would take a fiftieth of a batch
-            self._checked = given
+        self._check_parameters(run)
         refuse_second_view(y)
         run._require_updatable()
+        if hasattr(run, "_rule"):
+            run._require_as_fitted()
         with plain_interrupts():
             self._partial_fit(X, present)
         return self

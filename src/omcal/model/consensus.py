@@ -320,6 +320,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         if not hasattr(self, "_rule"):
             self.fit(X, present=present)
             return
+        self.estimator_.half_life = self._given().half_life
         batches = list(joint_batches(self, X, present))
         labels = np.concatenate([own for own, _ in batches])
         few = np.min_scalar_type(self.n_clusters_ - 1)

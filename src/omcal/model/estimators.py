@@ -86,11 +86,12 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
             self._choose_number(self, X, present)
         watch = FitMonitor(self, X, y)
+        known = [getattr(self, name, None) for name in ("view_names_", "_view_columns")]
 
         def work(place: Place) -> bool:
             with self._telling():
                 old = None if like is None else old_labels(like, X, present, place.views.n)
-                before = self._last_model(place.views) if self.warm_start else None
+                before = self._last_model(place.views, *known) if self.warm_start else None
             settings = self._graph_settings(place)
             if before is not None:
                 settings = replace(settings, n_anchors=len(self.basis_), anchors=before.anchors)
@@ -105,17 +106,20 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
 
         return self._at_place(work, X, present)
 
-    def _last_model(self, views: Views) -> GraphModel | None:
-        """Return the scalings and anchors of the last fit, where there was one to go on from."""
+    def _last_model(self, views: Views, names: Any, columns: Any) -> GraphModel | None:
+        """Return the scalings and anchors of the last fit, with these views, if there was one."""
         if not hasattr(self, "_rule"):
             return None
         before: GraphModel = self._rule.learned
-        widths = tuple(anchors.shape[1] for anchors in before.anchors)
-        if self.basis_.shape[1] != self.n_clusters_ or widths != views.widths:
+        same = list(views.names) == names and all(
+            view.width == A.shape[1] and (not titles or view.columns in (titles, None))
+            for view, A, titles in zip(views, before.anchors, columns, strict=True)
+        )
+        if not same or self.basis_.shape[1] != self.n_clusters_:
             raise ValueError(
-                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of views with "
-                f"{list(widths)} features; X has {list(views.widths)}, and "
-                f"n_clusters={self.n_clusters_}. Set warm_start=False."
+                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of the views "
+                f"{names}, whose features keep their order, with n_clusters={self.n_clusters_} and "
+                f"X with {list(views.names)}; give the same, or set warm_start=False."
             )
         return before
 
@@ -296,7 +300,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         # A client and a group are connections of this process, folded anchors belong to it, and
         # graphs are as large as data; none is copied or stored.
         state = {**super().__getstate__(), "client": None, "group": None}
-        for name in ("_graphs", "_folded", "_checked"):
+        for name in ("_graphs", "_folded"):
             state.pop(name, None)
         return state
 

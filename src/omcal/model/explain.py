@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
+from omcal.machine.declaring import require_integer
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.points import members
@@ -54,8 +55,7 @@ def explain_views(
     if max_samples is None:
         max_samples = default_samples(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+        require_integer(name, value, least)
     if len(model.view_names_) < 2:
         raise ValueError("X has one view; explain_views compares views, so pass at least two.")
     rng: np.random.RandomState = check_random_state(random_state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,13 @@ from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
 from omcal.machine.arrays import Array, as_dense
+from omcal.machine.declaring import require_integer
 from omcal.method.points import members
+from omcal.metrics import ari
+from omcal.model.stream import taken
 from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.model.tabular import Tabular
+from omcal.places.base import sample_rows
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, Views
 
@@ -167,8 +172,7 @@ def describe_clusters(
     present: PresentLike | None,
 ) -> ClusterDescription:
     """Return `FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
-    if not isinstance(top, int | np.integer) or top < 1:
-        raise ValueError(f"top={top!r} must be an integer of at least 1.")
+    require_integer("top", top, 1)
     views = fitted_views(model, X, present)
     if views.home == "cluster":
         raise ValueError("X is in Dask, and its values are needed here; pass computed arrays.")
@@ -176,6 +180,15 @@ def describe_clusters(
     if views.n != len(labels):
         raise ValueError(
             f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
+        )
+    some, rule = sample_rows(views.n), getattr(model, "joined_by", model)._rule
+    # Predictions differ from the labels of a fit for few samples.
+    if not views.stored and ari(labels[some], rule.labels(taken(views, some))) < 0.5:
+        warnings.warn(
+            "the model predicts other clusters for X than it has in labels_: X has other samples "
+            "than in fit, or in another order; pass the X of fit.",
+            UserWarning,
+            stacklevel=3,
         )
     names = _feature_names(model, views, feature_names or {})
     parts = [

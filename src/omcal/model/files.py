@@ -33,6 +33,7 @@ _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, as `FittedModel.save` says; `load` reads it."""
     check_is_fitted(model)
+    getattr(model, "estimator_", model)._require_as_fitted()
     run, values, arrays = parts_of(model)
     name = type(run).__name__
     if _CLASSES.get(name) is not type(run):

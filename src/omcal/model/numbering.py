@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +10,10 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats, on_host
 from omcal.metrics import matched_clusters, overlaps
+from omcal.views.adapt import separate_views
+from omcal.views.columns import listed
+from omcal.views.frames import index_of
+from omcal.views.pair import require_unique
 
 UNKNOWN = -1  # label of a sample that the earlier clustering does not have
 _MOST_NUMBERS = 100_000  # of clusters: tables have a row for each
@@ -41,14 +45,9 @@ def old_labels(like: Any, X: Any, present: Any, n: int) -> Array:
     mapping or a pandas Series, for views that are data frames.
     """
     if hasattr(like, "predict"):
-        return on_host(like.predict(X, present=present)).astype(np.int64)
-    if hasattr(like, "index") and hasattr(like, "to_dict"):
-        like = like.to_dict()
-    if isinstance(like, Mapping):
-        ids = _ids(X)
-        if ids is None:
-            raise ValueError("like maps ids to labels, but X has no ids; pass data frames.")
-        like = [like.get(one, UNKNOWN) for one in ids]
+        like = on_host(like.predict(X) if present is None else like.predict(X, present=present))
+    elif hasattr(like, "items") and not hasattr(like, "columns"):
+        like = _by_id(like, X)
     labels = np.asarray(like)
     if labels.shape != (n,):
         raise ValueError(
@@ -64,10 +63,19 @@ def old_labels(like: Any, X: Any, present: Any, n: int) -> Array:
     return labels.astype(np.int64)
 
 
-def _ids(X: Any) -> Any:
-    """Return the index of the first data frame in X, or None."""
-    first: Any = next(iter(X.values() if isinstance(X, Mapping) else X), X)
-    return next((one.index for one in (X, first) if hasattr(one, "columns")), None)
+def _by_id(like: Any, X: Any) -> list[Any]:
+    """Return the label of each row of X by its id, compared as text; `UNKNOWN` without one."""
+    known = {str(name): label for name, label in like.items()}
+    require_unique(np.array([str(name) for name, _ in like.items()], str), "like")
+    members = (separate_views(X) or {"X": X}).values()
+    found = [ids for ids in map(index_of, members) if ids is not None]
+    ids = [str(one) for one in found[0].values] if found else []
+    if known.keys().isdisjoint(ids):
+        raise ValueError(
+            f"like maps ids to labels, and X has none of them: X has {listed(ids[:3])}, like has "
+            f"{listed(list(known)[:3])}; pass data frames with these ids, or one label per sample."
+        )
+    return [known.get(one, UNKNOWN) for one in ids]
 
 
 def names_like(like: Any, matches: list[Match]) -> list[str] | None:
@@ -75,7 +83,15 @@ def names_like(like: Any, matches: list[Match]) -> list[str] | None:
     known = getattr(like, "_cluster_names", None)
     if known is None:
         return None
-    return [str(one.cluster) if one.old is None else known[one.old] for one in matches]
+    return [new_name(one.cluster, known) if one.old is None else known[one.old] for one in matches]
+
+
+def new_name(cluster: int, known: Collection[str]) -> str:
+    """Return the name of a new cluster: its number, unless a cluster is called so."""
+    name = str(cluster)
+    while name in known:
+        name = f"new {name}"
+    return name
 
 
 def by_size(sizes: Array, order: Array | None = None) -> Array:

@@ -37,6 +37,14 @@ class PlacedEstimator(Clusterer, SharedParameters):
     def _new_run(self) -> Self:
         return self
 
+    def _require_as_fitted(self) -> None:
+        """Refuse parameters set after the fit that an update or a file would contradict."""
+        values = {"n_clusters": (self._wanted, self.n_clusters_)}
+        values["n_neighbors"] = self.n_neighbors, self._rule.learned.n_neighbors
+        for name, (now, then) in values.items():
+            if now != then:
+                raise ValueError(f"{name}={now} was set after a fit with {then}; set it back.")
+
     def _telling(self) -> AbstractContextManager[None]:
         """Tell the other ranks of a group of an error in the block, before they have met."""
         return team_of(self.group).reporting_failures()

@@ -27,7 +27,7 @@ from omcal.method.solver import Problem, Solution, thresholded
 from omcal.method.updates import ConsensusGraph, fused_gram, orthogonal_factor
 from omcal.model.certainty import typicality
 from omcal.model.drift import Reference
-from omcal.model.numbering import Match
+from omcal.model.numbering import Match, new_name
 from omcal.places.data_scan import stacked
 from omcal.places.team import SOLO, Team
 from omcal.views.view import Matrix, Views
@@ -314,8 +314,7 @@ def grow(model: Any, group: Views) -> None:
     model.n_clusters_, model._n_grown = c + 1, model._n_grown + 1
     model.matched_ = [*model.matched_, Match(c, None, 0.0)] if model.matched_ else []
     if model._cluster_names is not None:
-        known = model._cluster_names
-        model._cluster_names = [*known, f"new {c}" if str(c) in known else str(c)]
+        model._cluster_names = [*model._cluster_names, new_name(c, model._cluster_names)]
 
 
 def _padded(old: Any, new: Any) -> Any:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
+from omcal.machine.declaring import require_integer
 from omcal.machine.memory import format_bytes
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
@@ -51,6 +52,7 @@ def complete_rows(
     asked_by: str,
 ) -> Array:
     """Return at most `most` random samples that are in every view, in their order."""
+    require_integer("max_samples", 2 if most is None else most, 2)
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])

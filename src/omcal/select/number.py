@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
+from omcal.machine.declaring import require_integer
 from omcal.machine.threads import one_blas_thread
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
@@ -100,8 +101,7 @@ def n_clusters(
     4
     """
     numbers = None if candidates is None else check_numbers("candidates", candidates)
-    if not isinstance(n_runs, int | np.integer) or n_runs < 2:
-        raise ValueError(f"n_runs={n_runs!r} must be an integer of at least 2.")
+    require_integer("n_runs", n_runs, 2)
     rng = check_random_state(random_state)
     _, _, sample = whole_sample(X, views, present, max_samples, rng, "n_clusters")
     n = sample.n
@@ -125,9 +125,9 @@ def n_clusters(
 
 def check_numbers(name: str, given: Iterable[int]) -> list[int]:
     """Return numbers of clusters in ascending order; raise where one is below 2."""
-    numbers = sorted(set(given))
+    numbers = sorted(set(given)) if isinstance(given, Iterable) else []
     if not numbers or not all(isinstance(c, int | np.integer) and c >= 2 for c in numbers):
-        raise ValueError(f"{name}={given!r} must be integers of at least 2.")
+        raise ValueError(f"{name}={given!r} must be a list of integers of at least 2.")
     return [int(c) for c in numbers]
 
 

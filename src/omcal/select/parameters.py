@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Mask, Seed
+from omcal.machine.declaring import require_integer
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
@@ -136,10 +137,14 @@ def tune_without_labels(
     >>> [trial.rank for trial in trials]
     [1, 2]
     """
-    if n_fits < 2:
-        raise ValueError(f"n_fits={n_fits} must be at least 2: stability compares fits.")
+    require_integer("n_fits", n_fits, 2)  # stability compares fits
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
+    require_integer("n_clusters", n_clusters, 1)
+    require_integer("max_samples", 2 if max_samples is None else max_samples, 2)
+    for name, tried in grid.items():
+        if isinstance(tried, str) or not (isinstance(tried, Sized) and len(tried)):
+            raise ValueError(f"grid[{name!r}]={tried!r} must be a list of values to try.")
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
     views = read_views(probe, X, min_samples=2, present=present, home="memory")

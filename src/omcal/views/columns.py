@@ -154,8 +154,8 @@ def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None
     wanted = [member] if isinstance(member, str) else member
     if isinstance(wanted, Iterable):
         wanted = list(wanted)
+        known = {column: position for position, column in enumerate(columns or [])}
         if all(isinstance(item, str) for item in wanted):
-            known = {column: position for position, column in enumerate(columns or [])}
             missing = [item for item in wanted if item not in known]
             if missing:
                 have = f"available: {listed(known)}" if known else "X has no names, give positions"
@@ -164,6 +164,11 @@ def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None
                     f"{_similar(missing, list(known))}; {have}."
                 )
             wanted = [known[item] for item in wanted]
+        elif moved := [item for item in wanted if known.get(str(item), item) != item]:
+            raise ValueError(
+                f"views: {name!r} has numbers that X has as names at other positions: "
+                f"{', '.join(map(str, moved[:12]))}; give names as texts, or slices of positions."
+            )
         wanted = np.asarray(wanted, dtype=None if wanted else np.intp)
         if wanted.dtype == bool and len(wanted) != width:
             raise ValueError(

@@ -119,7 +119,7 @@ def frame_column(frame: Any, j: int) -> Array:
         return arrow_column(frame.column(j))
     column = frame.iloc[:, j] if hasattr(frame, "iloc") else frame[:, j]
     if hasattr(column.dtype, "categories") and hasattr(column, "cat"):  # a category of numbers, too
-        return as_column(as_text(np.asarray(column, dtype=object)))
+        return as_column(as_text(np.asarray(column)))
     return as_column(np.asarray(column))
 
 
@@ -245,7 +245,9 @@ def frame_table(frame: Any, name: str) -> Table:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether this is a data frame or an Arrow table; imports no library of either."""
+    """Whether this is a data frame or an Arrow table, not a lazy one; imports no library."""
+    if type(data).__name__ == "LazyFrame":
+        raise ValueError("a view is a LazyFrame, which holds no rows yet; pass its .collect().")
     return hasattr(data, "columns") or is_arrow(data)
 
 
