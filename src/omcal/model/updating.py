@@ -31,16 +31,16 @@ from omcal.views.present import check_present
 from omcal.views.reading import read_views
 from omcal.views.view import MissingValuesError, Views
 
-_REFIT_RATE = 0.001  # of refits without need, per comparison and view
+_REFIT_RATE = 0.001  # rate of unnecessary refits, per comparison and view
 
 
 def add_batch(
     model: Any, graphs: AnchorGraphs, beta: float, gamma: float, half_life: float | None
 ) -> tuple[Any, Array, Array]:
-    """Add samples to the sums of a model; return its next graph, and their F and labels."""
+    """Add samples to the sums of a model; return its next consensus graph, their F and labels."""
     if model._sums is None:
         raise ValueError(
-            "partial_fit goes on from the sums of a fit, which this model does not have: it was "
+            "partial_fit continues the sums of a fit, which this model does not have: it was "
             "fitted on a device or by ranks, or saved by an earlier version. Fit it again on the "
             "CPU, or begin with partial_fit."
         )
@@ -56,7 +56,7 @@ def add_batch(
 def batch_views(
     model: Any, X: ViewsLike, present: PresentLike | None, *, reset: bool, fill: bool = True
 ) -> Views:
-    """Read a batch of a stream; missing cells are filled, unless values in memory are trusted."""
+    """Read a batch of a stream; fill missing cells, unless values in memory are trusted."""
     views = read_views(model, X, reset=reset, present=present, home="host" if fill else "any")
     if views.home == "device":
         views = read_views(model, X, reset=reset, present=present, home="host")
@@ -65,7 +65,7 @@ def batch_views(
             "partial_fit takes batches in the memory or in files of this machine, and X is in "
             "Dask; pass computed blocks of rows, or use fit."
         )
-    if views.stored:  # values in memory were looked at already
+    if views.stored:  # values in memory were already checked
         views = fill_missing(model, views, reset, np.asarray)
     check_present(views.present)
     return views
@@ -74,7 +74,7 @@ def batch_views(
 def joint_batches(
     model: Any, X: ViewsLike, present: PresentLike | None
 ) -> Iterator[tuple[Array, list[Assignment]]]:
-    """Add a batch to the joint sums of a Consensus; yield labels, and those of the runs."""
+    """Add a batch to the joint sums of a Consensus; yield its labels and those of the runs."""
     inner = model.estimator_
     for views in views_in_memory(batch_views(inner, X, present, reset=False)):
         runs = model._rule.assignments(views)
@@ -85,19 +85,19 @@ def joint_batches(
 
 
 class UpdatedEstimator(PlacedEstimator):
-    """The part of OMCAL and OCAL that fits a stream."""
+    """The part of OMCAL and OCAL for streams."""
 
     _recent: Reference | None = None  # samples since the last comparison
-    _next_look: float = 0.0  # length of the stream to compare with the last fit at
+    _next_look: float = 0.0  # length of the stream at the next comparison with the last fit
     _n_fitted: int = 0  # rows of the reservoir at the last fit
     _strangers: Strangers | None = None
-    _folded: Any = None  # anchors as part of a product, for views of some types; not in copies
+    _folded: Any = None  # anchors folded into a product, by types of the views; copies lack them
 
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
 
     def _require_host(self) -> None:
-        """Refuse places that cannot carry the sums of a stream."""
+        """Refuse options of places that do not support streams."""
         given = {"client": self.client, "group": self.group, "checkpoint": self.checkpoint}
         given["device"] = None if self.device == "cpu" else self.device
         listed = [f"{name}={value!r:.50}" for name, value in given.items() if value is not None]
@@ -117,7 +117,7 @@ class UpdatedEstimator(PlacedEstimator):
             self._check_views(views)
         try:
             labels = [self._add_batch(block) for block in views_in_memory(views)]
-        except MissingValuesError:  # found in the graphs, before anything was changed
+        except MissingValuesError:  # found in the graphs, before any change
             views = batch_views(self, X, present, reset=False)
             labels = [self._add_batch(block) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
@@ -131,10 +131,10 @@ class UpdatedEstimator(PlacedEstimator):
         if not hasattr(self, "_rule"):
             self._reservoir: Reservoir = self._new_reservoir(views).added(views)
             self._refit(None)
-            n = len(self._reservoir)  # its rows are those of the batch, unless it is full
+            n = len(self._reservoir)  # the sample contains all rows of the batch, unless it is full
             return self.labels_ if n == views.n else np.asarray(self._rule.labels(views))
         kept: Reservoir | None = getattr(self, "_reservoir", None)
-        # Small batches save little each: the compiled code is loaded for long streams.
+        # Compiled code saves little per batch, so it is loaded for long streams only.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._batch_graphs(views, compiled)
         Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
@@ -157,7 +157,7 @@ class UpdatedEstimator(PlacedEstimator):
     def _look_at_strangers(self, views: Views, F: Array) -> bool:
         """Keep the strangers of a batch; return whether a group of them became a cluster.
 
-        While the sample of a stream fills, clusters are still found by fits to it.
+        While the sample of a stream is not full, fits to the sample find new clusters.
         """
         kept: Any = getattr(self, "_reservoir", None)
         if self.outlier_threshold_ is None or (kept is not None and not kept.full):
@@ -189,7 +189,7 @@ class UpdatedEstimator(PlacedEstimator):
         return True
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
-        """Return the graphs of a batch; the anchors are folded into a product once per type."""
+        """Return the graphs of a batch; anchors are folded into products once per data type."""
         learned, kinds = self._rule.learned, (compiled, *((v.dtype, v.sparse) for v in views))
         how: Any = learned.scalings, learned.anchors
         if self._folded is None or self._folded[0] is not learned or self._folded[1] != kinds:
@@ -203,18 +203,18 @@ class UpdatedEstimator(PlacedEstimator):
         """Return an empty reservoir for a stream that begins with the given views."""
         m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
         seed = self.random_state if isinstance(self.random_state, int) else 0
-        # Numbers of any type count as float64, so that all keep the same rows.
+        # Numbers of any type count as float64, so that the sample does not depend on the type.
         sizes = (replace(ViewSize.of(view), dtype=np.dtype("f8")).row_bytes for view in views)
         how = (self.half_life, seed, float(sum(sizes)))
         return Reservoir(max(m, self._resolve_n_anchors(views.n)), *how)
 
     def _moved(self, recent: Reference) -> bool:
-        """Whether recent samples lie at other anchors than those of the last fit."""
+        """Whether recent samples are tied to other anchors than those of the last fit."""
         old = self._reference
         return old is None or bool((compare_views(old, recent)[1] <= _REFIT_RATE).any())
 
     def _refit(self, old: Array | None) -> None:
-        """Fit to the sample of the stream, with the numbers of earlier labels."""
+        """Fit to the sample of the stream; clusters keep the numbers of earlier labels."""
         kept, names = self._reservoir, self._cluster_names
         assert kept.views is not None
         n = kept.n_seen if self._sums is None else self._sums.n
