@@ -19,7 +19,7 @@ class Team:
     performs them over a group of torch.distributed.
     """
 
-    is_leader: bool = True  # whether this process does the work that is done once
+    is_leader: bool = True  # whether this process does the work for all
 
     @property
     def first_row(self) -> int:
@@ -27,7 +27,7 @@ class Team:
         return 0
 
     def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
-        """Raise where processes state different facts; return the number of rows of all."""
+        """Raise if processes have different facts; return the number of rows of all processes."""
         return n_rows
 
     def on_leader(self, work: Callable[[], Result]) -> Result:
@@ -35,7 +35,7 @@ class Team:
         return work()
 
     def each(self, work: Callable[[], Result]) -> list[Result]:
-        """Return the result of the work of each process, on all of them; keep it small."""
+        """Return the results of the work of all processes, on each process; keep them small."""
         return [work()]
 
     def total(self, counts: Array) -> Array:
@@ -48,7 +48,7 @@ class Team:
 
     @contextmanager
     def reporting_failures(self) -> Iterator[None]:
-        """Tell the other processes of an error in the block, before their first meeting."""
+        """Report an error in the block to the other processes, before they first meet."""
         yield
 
 
@@ -65,7 +65,7 @@ def team_of(group: Any) -> Team:
 
 
 def facts_of(views: Views) -> dict[str, str]:
-    """Describe the views as all processes must state them; types are stated where rows exist."""
+    """Return facts on the views that must agree on all processes; types only with rows."""
     facts = {"the views": ", ".join(map(repr, views.names))}
     for view in views:
         facts[f"the number of features of view {view.name!r}"] = str(view.width)
