@@ -258,9 +258,7 @@ def test_no_cluster():
             raise ValueError("No clients found")
 
         patch.setattr(dask_backend, "default_client", none)
-        with pytest.raises(
-            ValueError, match=r"there is no cluster; create a client first"
-        ):
+        with pytest.raises(ValueError, match=r"there is no cluster; create a client first"):
             OMCAL(**SETTINGS).fit(cut(overlapping()))
 
 
