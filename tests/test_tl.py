@@ -258,7 +258,7 @@ def test_raw_counts_in_a_layer(kinds, seed):
     ("more", "message"),
     [
         ({"layer": "raw"}, r"has no layers\['raw'\]; it has \['counts'\]"),
-        ({"layer": "counts", "use_rep": "X_pca"}, "are both for 'data'; choose"),
+        ({"layer": "counts", "use_rep": "X_pca"}, "are both for 'data'; give one of them"),
         ({"layer": {"rna": "counts"}}, "is for MuData"),
     ],
 )

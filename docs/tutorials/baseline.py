@@ -16,13 +16,13 @@ vote.
 # ``Baseline`` does everything that is not the method: it reads lists, mappings, data frames and
 # sparse views, checks parameters and shapes, refuses what would not fit into memory, and warns
 # where there are fewer clusters than asked for. ``MultiViewBaseline`` is the same for methods that
-# take several views. What is left to write:
+# take several views. A subclass defines:
 #
 # * the parameters, a line each with type and default, as in a dataclass; the constructor and the
 #   checks of their values are made from these lines;
 # * ``_cluster``, which gets checked views and a random state and returns the labels;
-# * ``_memory_needed``, the bytes that takes, so that a method that is quadratic in the samples
-#   refuses at once instead of dying after an hour.
+# * ``_memory_needed``, the bytes that ``_cluster`` needs, so that a method that is quadratic in the
+#   samples refuses at once instead of failing after an hour.
 #
 # The vote: a sample is described by the clusters it has in each view, as columns of zeros and
 # ones, and k-means on these columns puts those together that most views put together. Names in

@@ -13,10 +13,10 @@ who do not say the name of the digit but describe it, and not all of them carefu
 # %%
 # Two embeddings
 # --------------
-# A caption is a few words drawn from those that fit the digit. On purpose the words are ambiguous:
-# nothing that is said of a 6 tells it from a 0, nothing of a 4 from a 1, nothing of a 2 from a 5.
-# So the captions alone can tell seven groups apart, not ten. Every fifth caption is of no use at
-# all: its author took words at random.
+# A caption is a few words drawn from those that fit the digit. The words are ambiguous on purpose:
+# captions of 6 and 0 use the same words, as do those of 4 and 1, and those of 2 and 5. So captions
+# alone can tell seven groups apart, not ten. Every fifth caption has no information at all: its
+# words are random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -67,7 +67,7 @@ print({name: view.shape for name, view in views.items()})
 # %%
 # One answer
 # ----------
-# Nothing but the number of clusters is needed. ``view_scales_`` says what was done to each view:
+# Only the number of clusters is needed. ``view_scales_`` has the scaling of each view:
 # rows of length 1 are taken for embeddings and left as they are, but for one factor that lets 12
 # numbers count as much as 40. One of the ten runs takes more than the usual limit of 100
 # iterations; ``fit`` would warn of that.
@@ -114,7 +114,7 @@ print(f"useful captions: {model.certainty_[~careless].mean():.2f}")
 print(f"useless ones:    {model.certainty_[careless].mean():.2f}")
 
 # %%
-# And which digits went where. A column is a digit, a row a cluster.
+# The digits in each cluster. A column is a digit, a row a cluster.
 
 plots.confusion(digits.target, model.labels_)
 

@@ -66,7 +66,7 @@ for name, (kind, why) in zip(model.view_names_, model.view_scales_, strict=True)
 print(dict(zip(model.view_names_, model.view_weights_.round(2).tolist(), strict=True)))
 
 # %%
-# The same solver without this scaling, and k-means, show what it is worth. ``scale="feature"``
+# The same solver without this scaling, and k-means, show its effect. ``scale="feature"``
 # divides each word by its spread, so that the rarest words, which are in two documents, count most.
 # ``fit`` warns that these clusters are not to be trusted; the warning is printed here.
 

@@ -128,8 +128,8 @@ for name, fitted in (("with it", model), ("without", repaired)):
 # Typical and doubtful samples, and how to repeat it
 # --------------------------------------------------
 # The last sections name samples: those nearest to the middle of each cluster, which are the ones
-# to show to a colleague, and those between two, which are the ones to ask about. And they keep
-# what is needed to get the same result again: parameters, versions, seed, and what was done to
+# to show to a colleague, and those between two, which are the ones to ask about. They also have
+# everything that is needed to repeat the result: parameters, versions, seed, and the scaling of
 # each view.
 #
 # From the shell ``omcal cluster digits.npz --clusters 10 --report report.html`` makes the same

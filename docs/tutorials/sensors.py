@@ -57,7 +57,7 @@ complete = {"vibration": vibration, "current": current, "temperature": temperatu
 
 # %%
 # Outages come in stretches, not window by window. A row that is NaN throughout says that the sensor
-# was silent; a window in which all three are silent says nothing and is left out.
+# was silent; a window in which all three are silent has no information and is left out.
 
 silent = np.zeros((n, 3), dtype=bool)
 for sensor in range(3):

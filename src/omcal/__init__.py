@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 __all__ = ["OMCAL", "OCAL", "Consensus", "load", "__version__"]
 
-# Loaded when they are first asked for: most programs need few of them, and `omcal --help` none.
+# Loaded at first access: most programs need few of them, and `omcal --help` none.
 _MODULES = ("baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl")
 _HOMES = {
     "OMCAL": "omcal.model.estimators",

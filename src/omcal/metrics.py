@@ -1,4 +1,4 @@
-"""Measure the agreement of a clustering with known classes, from one contingency table."""
+"""Scores of the agreement of a clustering with known classes, from one contingency table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Counts: TypeAlias = sparse.csr_array  # the samples by class and cluster
 
 
 def _contingency(y_true: ArrayLike, y_pred: ArrayLike) -> Counts:
-    """Return the number of samples in each class and cluster; the scores need no more."""
+    """Return the number of samples in each class and cluster, the input of all scores."""
     classes = _codes(y_true, "y_true")
     clusters = _codes(y_pred, "y_pred")
     if len(classes) != len(clusters):
@@ -133,13 +133,13 @@ def _of_labels(returned: str, example: float) -> Callable[[Callable[[Counts], fl
     return decorate
 
 
-@_of_labels("Above 0, at most 1; 1 where both are the same but for the names.", 0.75)
+@_of_labels("Above 0, at most 1; 1 if both are equal except for the names.", 0.75)
 def clustering_accuracy(table: Counts) -> float:
     """Return the share of samples whose cluster maps to their class, best one-to-one map (ACC)."""
     counts = table if table.shape[0] <= table.shape[1] else table.T.tocsr()
     n_rows = counts.shape[0]
-    # One extra column per row lets every row be matched. Every weight is raised by one, because a
-    # stored weight of 0 would be no edge.
+    # One extra column per row allows every row to be matched. Every weight is raised by one,
+    # because a stored weight of 0 would not be an edge.
     more = sparse.csr_array((counts.data + 1, counts.indices, counts.indptr), shape=counts.shape)
     own = sparse.eye_array(n_rows, dtype=more.dtype)
     row, col = min_weight_full_bipartite_matching(
@@ -175,7 +175,7 @@ def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> fl
     return _nmi(_contingency(y_true, y_pred), average)
 
 
-_document(nmi, "0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
+_document(nmi, "0 to 1; 1 if both are equal except for the names.", 0.6667, _AVERAGE)
 
 
 @_of_labels(
@@ -187,7 +187,7 @@ def purity(table: Counts) -> float:
 
 
 @_of_labels(
-    "At most 1, which means the same; about 0 by chance, and below it for less than that.", 0.5714
+    "At most 1, for equal clusterings; about 0 by chance, negative for less agreement.", 0.5714
 )
 def ari(table: Counts) -> float:
     """Return the adjusted Rand index of Hubert and Arabie (ARI)."""
@@ -260,8 +260,8 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     """Renumber a clustering so that its clusters keep the numbers of an earlier one.
 
     Clusters are paired so that as many samples as possible keep their number. A cluster continues
-    an earlier one where more than half of the samples of either are shared; the other clusters are
-    new, and get numbers above all earlier ones, the largest first.
+    an earlier one if they share more than half of the samples in either; the other clusters are
+    new, and get numbers above all earlier ones, largest first.
 
     Parameters
     ----------
@@ -308,17 +308,16 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
 
 
 def overlaps(old: NDArray[Any], labels: NDArray[Any], n_clusters: int, n_old: int) -> NDArray[Any]:
-    """Return the table of samples by earlier cluster and cluster; it adds up over parts."""
+    """Return the number of samples by earlier and new cluster; tables of parts can be added."""
     known = old >= 0
     cells = old[known] * n_clusters + labels[known]
     return np.bincount(cells, minlength=n_old * n_clusters).reshape(n_old, n_clusters)
 
 
 def matched_clusters(table: NDArray[Any]) -> tuple[NDArray[np.int64], list[float]]:
-    """Return the old cluster that each new one continues, -1 for none, and how sure that is.
+    """Return the old cluster that each new one continues (-1: none), and their Jaccard index.
 
-    `table` has the number of samples by old and new cluster. The certainty is the number of shared
-    samples over those in either cluster.
+    `table` has the number of samples by old and new cluster.
     """
     numbers = np.full(table.shape[1], -1, dtype=np.int64)
     shares = [0.0] * table.shape[1]

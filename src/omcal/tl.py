@@ -56,7 +56,7 @@ def omcal(
     use_rep : str, list or mapping, optional
         Representation of the cells; see `views_of`.
     layer : str or mapping, optional
-        A layer instead; see `views_of`.
+        Layer to use instead of a representation; see `views_of`.
     n_runs : int, default=1
         Number of runs, each with other anchors, to combine by :class:`omcal.Consensus`; `omcal
         cluster` combines 10.
@@ -88,8 +88,8 @@ def omcal(
     Raises
     ------
     ValueError
-        Where `n_clusters` is not given, a cell is in none of the modalities, or `use_rep` or
-        `layer` is unknown.
+        If `n_clusters` is not given, a cell is in none of the modalities, or `use_rep` or `layer`
+        is unknown.
 
     Examples
     --------
@@ -279,7 +279,9 @@ def _matrix(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
     """Return the matrix in `key` or `layer`: an array or a sparse matrix."""
     if layer is not None:
         if key not in (None, "X"):
-            raise ValueError(f"use_rep={key!r} and layer={layer!r} are both for {name!r}; choose.")
+            raise ValueError(
+                f"use_rep={key!r} and layer={layer!r} are both for {name!r}; give one of them."
+            )
         if layer not in adata.layers:
             raise ValueError(
                 f"layer: {name!r} has no layers[{layer!r}]; it has {list(adata.layers)}."

@@ -5,7 +5,7 @@ import pytest
 from real_views import load_reference, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._base import is_settled
+from omcal.baselines._base import has_converged
 from omcal.baselines._linalg import minmax_features, procrustes
 from omcal.baselines.uomvsc import (
     Ascent,
@@ -30,7 +30,7 @@ def msrc(shared):
 def ascend(graphs, lam, H, labels, *, sequential):
     ascent = Ascent(graphs, lam, H, labels, sequential=sequential)
     history = []
-    while len(history) < 3 or not is_settled(history, 1e-6):
+    while len(history) < 3 or not has_converged(history, 1e-6):
         history.append(ascent.step())
     return ascent, history
 

@@ -32,4 +32,4 @@ def test_numbers_and_names_are_kept(omcal, tmp_path):
     again = omcal("predict", model, tmp_path / "new.npz", "--out", tmp_path / "p.csv")
     assert again.code == 0 and (tmp_path / "p.csv").read_text().startswith("sample,cluster,name")
     refused = omcal("cluster", tmp_path / "new.npz", "-c", 3, "--like", old, "--dask")
-    assert refused.code != 0 and "--like does not go with --dask" in refused.err
+    assert refused.code != 0 and "--like cannot be combined with --dask" in refused.err

@@ -374,5 +374,7 @@ def test_a_saved_model_is_no_data(tmp_path):
     OMCAL(2, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 3))).save(
         tmp_path / "model.omcal"
     )
-    with pytest.raises(DataError, match=r"it is a saved model; omcal predict and omcal update"):
+    with pytest.raises(
+        DataError, match=r"it is a saved model; pass it to omcal predict or omcal update"
+    ):
         load_views(tmp_path / "model.omcal")

@@ -145,7 +145,7 @@ def test_nothing_is_turned_without_labels(tmp_path, rng):
         load_views(tmp_path / "data.mat")
     data = load_views(tmp_path / "data.mat", transpose=True)
     assert data.widths == (3, 4) and data.n_samples == 6
-    assert any("turned" in note for note in data.notes)
+    assert any("transposed" in note for note in data.notes)
     # The same width, as of two embeddings, is no common number of samples.
     np.savez(tmp_path / "data.npz", image=np.ones((10, 4)), text=np.ones((9, 4)))
     with pytest.raises(DataError, match=r"'image': 10 × 4, 'text': 9 × 4"):

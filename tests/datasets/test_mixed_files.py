@@ -205,7 +205,7 @@ def test_predict_takes_another_format_with_an_unknown_level(model, tmp_path, cap
     [
         (lambda frame: frame.drop(columns="city"), "'city' missing"),
         (lambda frame: frame.assign(more="a"), "'more' not in fit"),
-        (lambda frame: frame.assign(spent="much"), "'spent' held numbers in fit, and now texts"),
+        (lambda frame: frame.assign(spent="much"), "'spent' had numbers in fit and has texts now"),
     ],
 )
 def test_other_columns_are_refused_by_name(model, tmp_path, capsys, change, message):
@@ -256,7 +256,7 @@ def test_prefixes_and_bare_columns(tmp_path):
     assert list(data.views) == ["shop", "club"]
     whole = load_views(tmp_path / "t.csv")  # member has no prefix
     assert list(whole.views) == ["X"]
-    assert any("form no views" in note for note in whole.notes)
+    assert any("are ignored, because" in note for note in whole.notes)
 
 
 def test_text_columns_that_are_no_features_leave_a_table_of_numbers(tmp_path):

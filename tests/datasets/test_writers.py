@@ -150,7 +150,7 @@ def test_refusals(tmp_path, dense):
         with pytest.raises(DataError, match="a view is called"):
             save_views(tmp_path / "data.npz", MultiViewData({name: np.eye(3)}))
     for name in ("a.present", "a.indptr"):
-        with pytest.raises(DataError, match="a part of 'a' goes there"):
+        with pytest.raises(DataError, match="a part of 'a' is stored there"):
             save_views(tmp_path / "data.npz", MultiViewData({"a": np.eye(3), name: np.eye(3)}))
     for target in ("new", "data.h5ad"):
         with pytest.raises(DataError, match="view 'rna/X' has a '/'"):

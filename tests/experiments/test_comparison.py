@@ -112,7 +112,7 @@ def test_stopped_and_started_again(mat, tmp_path):
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "the same command goes on" in said
+    assert process.returncode == 130 and "the same command continues" in said
     kept = records.read_bytes()
     finished = kept.count(b"\n")
     assert finished >= 3 and not out.exists()
@@ -222,7 +222,7 @@ def test_other_content_is_another_experiment(tmp_path):
     views = dict(MADE.views)
     views["view1"] = views["view1"] + 1e-9
     changed = MultiViewData(views, labels=MADE.labels, name=MADE.name)
-    assert GivenData(changed).prints() != GivenData(MADE).prints()
+    assert GivenData(changed).checksums() != GivenData(MADE).checksums()
     found = compare(changed, 4, "concat-kmeans", seeds=1, records=records)
     assert len(read_records(records)) == 2 and len(found.records) == 1
 

@@ -55,7 +55,7 @@ def test_what_each_kind_goes_by_is_told():
     assert str(recognise(embeddings())) == "view (its rows have length 1, as embeddings have)"
     assert str(recognise(KINDS["standard"])) == "standard (plain numeric features)"
     for nothing in (np.empty((0, 4)), np.empty((4, 0)), sparse.csr_array((4, 4))):
-        assert str(recognise(nothing)) == "standard (no value to go by)"
+        assert str(recognise(nothing)) == "standard (no values in the sample)"
     assert str(Kind(None)) == "none (as asked)"
     assert recognise(np.array([[1.0, 2.0]])).reason == "plain numeric features"
 

@@ -85,9 +85,9 @@ def test_a_checkpoint_of_another_fit(tmp_path, monkeypatch):
     path = tmp_path / "fit.checkpoint"
     model = OMCAL(**SETTINGS, tol=0.0, checkpoint=path)
     interrupted(model, views, monkeypatch, 12)
-    with pytest.raises(ValueError, match=r"another fit \(beta: 0.3 there, 0.2 here\); delete it"):
+    with pytest.raises(ValueError, match=r"another fit \(beta: 0.3 in it, 0.2 here\); delete it"):
         clone(model).set_params(beta=0.2).fit(views)
-    with pytest.raises(ValueError, match=r"n_samples: 6000 there, 5999 here"):
+    with pytest.raises(ValueError, match=r"n_samples: 6000 in it, 5999 here"):
         clone(model).fit([X[1:] for X in views])
     with pytest.raises(ValueError, match=r"was made from other data; delete it"):
         clone(model).fit(overlapping(seed=5))
@@ -108,7 +108,7 @@ def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     # At the next full sweep it can not be written any more; then the process dies.
     with (
         file_size_limit(len(kept)),
-        pytest.warns(UserWarning, match=r"cannot be written \(File too large\); the fit goes on"),
+        pytest.warns(UserWarning, match=r"cannot be written \(File too large\); the fit continues"),
     ):
         interrupted(model, views, monkeypatch, 15)
     assert path.read_bytes() == kept
@@ -122,7 +122,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path):
     views = overlapping()
     with small_disk(tmp_path / "disk", kilobytes=16) as disk:
         model = OMCAL(**SETTINGS, tol=0.0, checkpoint=disk / "fit.checkpoint")
-        with pytest.warns(UserWarning, match=r"no space left.*needed.*missing.*goes on without"):
+        with pytest.warns(UserWarning, match=r"no space left.*needed.*missing.*continues without"):
             model.fit(views)
         assert not list(disk.iterdir())
     assert_same_fit(model, OMCAL(**SETTINGS, tol=0.0).fit(views))

@@ -303,7 +303,7 @@ def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch, caplog):
     assert_array_equal(
         joint.set_params(estimator__verbose=1).fit(DATA.views).labels_, model.labels_
     )
-    assert "going on after" in caplog.text
+    assert "continuing after" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -157,9 +157,9 @@ DAMAGES = {
     ),
     "packed": (
         lambda content: archive_of(members_of(content), zipfile.ZIP_DEFLATED),
-        "packed or encrypted",
+        "compressed or encrypted",
     ),
-    "encrypted": (with_bytes(b"PK\x01\x02", 8, b"\x01"), "packed or encrypted"),
+    "encrypted": (with_bytes(b"PK\x01\x02", 8, b"\x01"), "compressed or encrypted"),
     "declares more": (with_bytes(b"PK\x01\x02", 24, b"\xff\xff\xff\x7f"), "more than it holds"),
     "overlapping members": (overlapping, "more than it holds"),
     "long directory": (with_bytes(b"PK\x05\x06", 12, b"\xff\xff\xff\x7f", last=True), "too long"),
@@ -220,9 +220,9 @@ DAMAGES = {
     "beta of -1": (with_header(parameters__beta=-1.0), "'beta' parameter"),
     "true as number of neighbours": (
         with_header(parameters__n_neighbors=True),
-        "n_neighbors=True is no number",
+        "n_neighbors=True is not a number",
     ),
-    "true as beta": (with_header(parameters__beta=True), "beta=True is no number"),
+    "true as beta": (with_header(parameters__beta=True), "beta=True is not a number"),
     "text as number": (with_header(parameters__n_clusters="3"), "'n_clusters' parameter"),
     "a million clusters": (with_header(parameters__n_clusters=10**6), "n_clusters=1000000"),
     "a parameter of an unknown kind": (

@@ -198,7 +198,7 @@ def test_a_constant_feature_and_an_empty_cluster(data):
     ("options", "message"),
     [
         ({"top": 0}, "top=0 must be an integer of at least 1"),
-        ({"feature_names": {"nowhere": ["a"]}}, "'nowhere', which is no view"),
+        ({"feature_names": {"nowhere": ["a"]}}, "the unknown view 'nowhere'"),
         ({"feature_names": {"view1": ["a"]}}, r"has 1 names for \d+ features"),
     ],
 )

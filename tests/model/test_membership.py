@@ -89,5 +89,5 @@ def test_outliers_cannot_have_the_label_of_a_cluster():
 def test_without_scores_of_the_fit_there_are_no_outliers():
     model = OMCAL(4, random_state=0).fit(FIT)
     model.outlier_threshold_ = None
-    with pytest.raises(ValueError, match="outliers needs scores of the fit"):
+    with pytest.raises(ValueError, match="outliers needs the scores of the fit"):
         model.predict(NEW, outliers=-1)

@@ -187,7 +187,7 @@ def test_a_warm_start_goes_on_from_the_last_fit():
     assert (model.labels_[:500] == before).mean() > 0.95
     assert ari(model.labels_, cold.labels_) > 0.9
     assert model.n_iter_ <= cold.n_iter_
-    with pytest.raises(ValueError, match="warm_start=True goes on from 5 clusters"):
+    with pytest.raises(ValueError, match="warm_start=True continues from 5 clusters"):
         model.set_params(n_clusters=4).fit(VIEWS)
     with pytest.raises(ValueError, match="warm_start=True is for OMCAL and OCAL alone"):
         Consensus(OMCAL(3, warm_start=True)).fit(VIEWS)

@@ -258,9 +258,7 @@ def test_no_cluster():
             raise ValueError("No clients found")
 
         patch.setattr(dask_backend, "default_client", none)
-        with pytest.raises(
-            ValueError, match=r"there is no cluster to work on; make a client first"
-        ):
+        with pytest.raises(ValueError, match=r"there is no cluster; create a client first"):
             OMCAL(**SETTINGS).fit(cut(overlapping()))
 
 
@@ -286,7 +284,7 @@ def test_views_that_do_not_fit_together():
         OMCAL(**SETTINGS).fit([A, B[:5000]])
     with pytest.raises(ValueError, match=r"view 'view2' holds complex"):
         OMCAL(**SETTINGS).fit([A, B + 1j])
-    with pytest.raises(ValueError, match=r"memory_limit does not go with views in Dask"):
+    with pytest.raises(ValueError, match=r"memory_limit cannot be combined with views in Dask"):
         OMCAL(**SETTINGS, memory_limit="1GB").fit([A, B])
     with pytest.raises(ValueError, match=r"'kmeans-full' would take all rows off the cluster"):
         OMCAL(**SETTINGS, anchors="kmeans-full").fit([A, B])

@@ -39,7 +39,7 @@ def test_too_little_memory_for_a_worker_is_refused_at_once(file, capsys, monkeyp
     monkeypatch.delattr(distributed.LocalCluster, "__init__")  # none is started
     code, out, err = command(capsys, file, "--clusters", "3", "--dask", "--memory-limit", limit)
     assert (code, out) == (2, "")
-    assert "too little for a process of Dask" in err and err.count("\n") == 1
+    assert "too little for a Dask worker" in err and err.count("\n") == 1
     least = int(re.search(r"at least (\d+)MB", err)[1])
     assert 100 < least < 2000
 

@@ -56,7 +56,7 @@ def test_a_new_place_fits_and_predicts(make):
 
 @pytest.mark.usefixtures("halves")
 def test_a_new_place_refuses_options_that_it_does_not_support():
-    with pytest.raises(ValueError, match="memory_limit does not go with device='halves'"):
+    with pytest.raises(ValueError, match="memory_limit cannot be combined with device='halves'"):
         OMCAL(3, device="halves", memory_limit="1GB").fit(MADE.views)
 
 

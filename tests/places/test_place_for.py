@@ -126,7 +126,7 @@ def test_a_refusal_leaves_the_model_as_it_was(at_home, method):
     before = model.labels_
     if method == "fit":
         model.set_params(device="cuda", memory_limit="1GB")
-        with pytest.raises(ValueError, match=r"memory_limit does not go with device='cuda'"):
+        with pytest.raises(ValueError, match=r"memory_limit cannot be combined with device='cuda'"):
             model.fit(at_home("memory"))
     else:
         with pytest.raises(ValueError, match=r"out has shape \(3,\); X has 300 samples"):

@@ -227,7 +227,7 @@ def test_missing_cells_on_one_rank_alone(team, sizes):
 
 
 @pytest.mark.filterwarnings("ignore:view '.*' lacks")
-@pytest.mark.filterwarnings("ignore:what is missing goes with the clusters")
+@pytest.mark.filterwarnings("ignore:missing values depend on the clusters")
 def test_cells_that_are_missing_with_the_clusters_are_told(team):
     """The clusters of a rank by itself need not show it: each has some of the samples."""
     given = {"n_clusters": 4, "random_state": 0}
@@ -235,6 +235,6 @@ def test_cells_that_are_missing_with_the_clusters_are_told(team):
     holed = [view.copy() for view in VIEWS]
     holed[0][(labels == 1) & (np.random.default_rng(0).random(N) < 0.7), 2] = np.nan
     expected = [str(doubt) for doubt in OMCAL(**given).fit(holed).doubts_]
-    assert any("goes with the clusters: '2'" in doubt for doubt in expected)
+    assert any("depend on the clusters: '2'" in doubt for doubt in expected)
     for one in team.run(rank_team.fit, [(given, X) for X in cut(holed, [100, 0, N - 100])]):
         assert one.doubts_ == expected

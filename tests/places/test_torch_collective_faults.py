@@ -116,7 +116,7 @@ def test_what_is_wrong_with_one_rank_before_they_meet(team):
     given = shares()
     given[1][0]["device"] = "cuda"
     given[1][0]["memory_limit"] = "1GB"
-    assert "rank 1: memory_limit does not go with device='cuda'" in said(team, given)[1]
+    assert "rank 1: memory_limit cannot be combined with device='cuda'" in said(team, given)[1]
 
 
 def test_too_few_samples_in_all(team):
@@ -157,7 +157,7 @@ def alone(monkeypatch):
 @pytest.mark.usefixtures("alone")
 def test_joined_runs_at_once_are_refused():
     model = Consensus(OMCAL(4, group="world"), n_jobs=2)
-    with pytest.raises(ValueError, match=r"n_jobs=2 does not go with group"):
+    with pytest.raises(ValueError, match=r"n_jobs=2 cannot be combined with group"):
         model.fit(VIEWS)
 
 

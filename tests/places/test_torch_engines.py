@@ -100,7 +100,7 @@ def test_the_command_line(tmp_path, ending, more):
     ("more", "message"),
     [
         ([], "--collective is for processes that are started together"),
-        (["--dask"], "--dask does not go with --collective"),
+        (["--dask"], "--dask cannot be combined with --collective"),
         (["--method", "fsmsc"], "--collective is for OMCAL"),
     ],
 )

@@ -428,7 +428,7 @@ def test_another_fit_forgets_the_graphs(data):
 def test_present_without_data_is_refused(model, data, tmp_path):
     everyone = {name: np.ones(240, bool) for name in data.views}
     for ask in (lambda **o: model.report(tmp_path / "r.html", **o), model.explain_views):
-        with pytest.raises(ValueError, match="present says which samples of X are absent; pass X"):
+        with pytest.raises(ValueError, match="present is for the samples of X; pass X"):
             ask(present=everyone)
 
 
@@ -467,7 +467,7 @@ def test_the_same_report_twice(model, data, tmp_path):
         ({"y": [0, 1]}, "y has shape"),
         ({"names": ["a"]}, "names has shape"),
         ({"columns": {"age": [1.0]}}, r"columns\['age'\] has shape"),
-        ({"feature_names": {"view9": ["a"]}}, "'view9', which is no view"),
+        ({"feature_names": {"view9": ["a"]}}, "the unknown view 'view9'"),
     ],
 )
 def test_bad_input(model, data, tmp_path, options, message):

@@ -304,7 +304,7 @@ def _told(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = OMCAL(3, n_anchors=12, random_state=0).fit(X)
-    return [doubt for doubt in model.doubts_ if "goes with the clusters" in str(doubt)]
+    return [doubt for doubt in model.doubts_ if "depend on the clusters" in str(doubt)]
 
 
 def test_what_is_missing_with_the_clusters_is_told():

@@ -33,7 +33,8 @@ class Method:
     paper : str
         Authors, venue and year.
     complexity : str
-        Operations, in n samples, d features, c clusters, m anchors, V views, t iterations.
+        Order of operations, for n samples, d features, c clusters, m anchors, V views, t
+        iterations.
     quadratic : bool
         Whether time or memory grows with n².
     multi_view : bool
@@ -56,7 +57,7 @@ class Method:
     multi_view: bool
 
 
-#: Every baseline by its name in `omcal compare` and `omcal cluster --method`.
+#: The baselines by their names in `omcal compare` and `omcal cluster --method`.
 METHODS: dict[str, Method] = {
     "amgl": Method("AMGL", AMGL, "Nie, Li, Li, IJCAI 2016", "n²d + t n²c", True, True),
     "mlan": Method("MLAN", MLAN, "Nie, Cai, Li, AAAI 2017", "n²d + t n²c", True, True),

@@ -33,13 +33,13 @@ from omcal.views.view import Views
 
 _PARAMETERS = {
     "max_iter": "Most iterations.",
-    "n_init": "k-means runs, of which the one with the least inertia is kept.",
-    "n_neighbors": "Neighbours per sample in every graph; reduced to n - 2 where there are fewer. "
-    "A sample is kept out of its own neighbours by its index; public codes drop the first of the "
-    "sorted distances, which where samples are equal may be that of another.",
+    "n_init": "Number of k-means runs; the one with the smallest inertia is kept.",
+    "n_neighbors": "Neighbours per sample in every graph, at most n - 2. A sample is excluded from "
+    "its own neighbours by its index. Published programs drop the smallest distance instead, which "
+    "may belong to another sample if samples are equal.",
     "tol": "Stop where the objective changes by at most this fraction; 0 runs all iterations.",
 }
-# Name, parameter that a method with this attribute has, type, text.
+# Attribute, the parameter that methods with this attribute have, type, text.
 _FIRST = (
     ("labels_", "", "array of shape (n,)", "Cluster of each sample, 0 to n_clusters − 1."),
     ("anchor_indices_", "n_anchors", "array of shape (m,)", "The samples that serve as anchors."),
@@ -47,13 +47,13 @@ _FIRST = (
 _LAST = (
     ("objective_", "max_iter", "array of shape (n_iter,)", "The objective after each iteration."),
     ("n_iter_", "max_iter", "int", "Number of iterations."),
-    ("n_features_in_", "", "int", "Number of features of all views."),
+    ("n_features_in_", "", "int", "Number of features of all views together."),
     ("n_features_per_view_", "", "list of int", "Number of features of each view."),
     (
         "n_missing_",
         "",
         "list of int",
-        "Missing cells of each view, which were filled as their rows suggest.",
+        "Number of missing cells of each view, filled with estimates from their rows.",
     ),
     (
         "view_names_",
@@ -102,8 +102,8 @@ class Baseline(_Fitted, Declares, ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _takes_absent: ClassVar[bool] = False
     _single_view: ClassVar[bool] = True
-    # What takes memory: copies of the features, made dense or not, and numbers for every two
-    # samples, in all and for each view.
+    # For the estimate of memory: copies of the features, dense or not, and n×n arrays, once and per
+    # view.
     _copies: ClassVar[float] = 2.0
     _copies_are_dense: ClassVar[bool] = False
     _pairs: ClassVar[float] = 0.0
@@ -142,9 +142,7 @@ class Baseline(_Fitted, Declares, ABC):
             raise ValueError(f"{name} needs all samples in every view; leave present= out.")
         views = read_views(self, X, min_samples=2, present=present, home="memory", absent=absent)
         if n_missing := sum(self.n_missing_):  # refused by methods that need every sample
-            warnings.warn(
-                f"{n_missing} missing cells are filled as their rows suggest.", stacklevel=2
-            )
+            warnings.warn(f"{n_missing} missing cells are estimated from their rows.", stacklevel=2)
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{name} takes one view and X holds {len(views)}; pass one of them, or their "
@@ -160,25 +158,25 @@ class Baseline(_Fitted, Declares, ABC):
             "Use fewer samples, or a method that is linear in them, such as OMCAL.",
         )
         self.labels_ = self._cluster(views, check_random_state(self.random_state))
-        found = len(np.unique(self.labels_))
-        if found != self.n_clusters:
-            self._warn(f"found {found} clusters, not n_clusters={self.n_clusters}", 3)
+        n_found = len(np.unique(self.labels_))
+        if n_found != self.n_clusters:
+            self._warn(f"found {n_found} clusters, not n_clusters={self.n_clusters}", 3)
         return self
 
-    def _warn(self, found: str, stacklevel: int = 4) -> None:
-        """Warn of a result that the method does not aim at."""
-        text = f"{type(self).__name__} {found}."
+    def _warn(self, problem: str, stacklevel: int = 4) -> None:
+        """Warn that the result is not what the method aims at."""
+        text = f"{type(self).__name__} {problem}."
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
 
     def _iterate(self, step: Callable[[], float], *, least: int = 2, warn: bool = True) -> None:
-        """Repeat `step`, which returns the objective, until it is settled; `least` times or more.
+        """Call `step` until the objective it returns converges, at least `least` times.
 
         Sets `objective_` and `n_iter_`; warns where `max_iter` is reached first.
         """
         objective: list[float] = []
         while len(objective) < self.max_iter:
             objective.append(step())
-            if len(objective) >= least and is_settled(objective, self.tol):
+            if len(objective) >= least and has_converged(objective, self.tol):
                 break
         else:
             if warn:
@@ -239,36 +237,36 @@ class ScaledViews(MultiViewBaseline):
     n_init: int = 10
 
 
-def is_settled(objective: Sequence[float], tol: float) -> bool:
-    """Whether the last two values differ by at most the fraction `tol`; never where it is 0."""
+def has_converged(objective: Sequence[float], tol: float) -> bool:
+    """Whether the last two values differ by at most the fraction `tol`; False for tol=0."""
     before, now = objective[-2:]
     return tol > 0 and abs(before - now) <= tol * abs(before)
 
 
 def completed(text: str, cls: type[Baseline]) -> str:
-    """Return the docstring of the class with all parameters, all attributes, an example."""
+    """Return the class docstring completed with all parameters, attributes and an example."""
     parameters = declared(cls)
     head, *parts = re.split(r"^([A-Z]\w+)\n-+\n", inspect.cleandoc(text), flags=re.M)
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    own = _entries(sections.pop("Parameters", ""))
+    written = _entries(sections.pop("Parameters", ""))
     listed = {}
-    for key, one in parameters.items():
-        entry = replace(one, help=one.help or _PARAMETERS.get(key, "")).entry
-        listed[key] = own.get(key) or f"{key} : {entry}"
-    shown = _entries(sections.pop("Attributes", ""))
+    for key, declaration in parameters.items():
+        entry = replace(declaration, help=declaration.help or _PARAMETERS.get(key, "")).entry
+        listed[key] = written.get(key) or f"{key} : {entry}"
+    own_attributes = _entries(sections.pop("Attributes", ""))
     first, last = (
         {
-            key: f"{key} : {kind}\n    {told}"
-            for key, needed, kind, told in table
+            key: f"{key} : {kind}\n    {content}"
+            for key, needed, kind, content in table
             if not needed or needed in parameters
         }
         for table in (_FIRST, _LAST)
     )
-    attributes = first | shown | {key: shown.get(key, last[key]) for key in last}
+    attributes = first | own_attributes | {key: own_attributes.get(key, last[key]) for key in last}
     example = _EXAMPLE.format(name=cls.__name__, key='["view1"]' if cls._single_view else "")
     made = {"Parameters": "\n".join(listed.values()), "Attributes": "\n".join(attributes.values())}
     made |= {**sections, "Examples": sections.get("Examples", example)}
-    body = (f"{key}\n{'-' * len(key)}\n{told.strip()}\n" for key, told in made.items())
+    body = (f"{key}\n{'-' * len(key)}\n{content.strip()}\n" for key, content in made.items())
     return head + "\n".join(body)
 
 

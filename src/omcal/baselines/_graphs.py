@@ -46,8 +46,9 @@ def nearest_samples(
 ) -> tuple[NDArray[np.intp], Floats, Floats]:
     """Return the k + 1 nearest other samples of each sample, in the order of (distance, index).
 
-    Both their indices and the squared distances are (n, k + 1); k is reduced to n - 2. Of several
-    views the squared distances are averaged; those in each view are the last result, (V, n, k + 1).
+    The indices and the squared distances have shape (n, k + 1); k is at most n - 2. With several
+    views the squared distances are averaged, and the last result holds those of each view, (V, n, k
+    + 1).
     """
     views = [centred(view) for view in (X if isinstance(X, Sequence) else [X])]
     n = views[0].shape[0]
@@ -70,9 +71,9 @@ def nearest_samples(
 def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
     """Return the weights of the k nearest from the k + 1 smallest squared distances of each row.
 
-    w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie. The
-    distances ascend in each row. The second result, half the denominator, is the regulariser of
-    each row for which the weights are optimal.
+    w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h), or k equal weights if all distances are equal.
+    The distances ascend in each row. The second result is the regulariser for which the weights of
+    a row are optimal: half the denominator.
     """
     last = distances[:, -1:]
     weights = anchor_weights(distances, 1e-12 * last)
@@ -91,10 +92,10 @@ def graph_of_rows(indices: Array, weights: Array) -> sparse.csr_array:
 
 
 def without_rounding(W: sparse.csr_array) -> sparse.csr_array:
-    """Return W, changed in place, without the edges whose weight is rounding (row sums are 1).
+    """Remove, in place, the edges of W whose weight is rounding error; return W (row sums are 1).
 
-    Values that tie with the threshold of a projection on the simplex are left with some 1e-17: as
-    edges they would join components that the eigenvalues of the Laplacian separate.
+    The projection on the simplex leaves values that equal its threshold at about 1e-17. As edges
+    they would join components that the eigenvalues of the Laplacian separate.
     """
     W.data[W.data < 1e-14] = 0
     W.eliminate_zeros()
@@ -102,7 +103,7 @@ def without_rounding(W: sparse.csr_array) -> sparse.csr_array:
 
 
 def graph_bytes(n: int, k: int) -> int:
-    """Return the most bytes of a symmetrised graph of k neighbours."""
+    """Return an upper bound of the bytes of a symmetrised graph of k neighbours."""
     return 2 * 16 * n * k
 
 
@@ -114,8 +115,8 @@ def symmetrized(W: Any) -> Any:
 def normalized_adjacency(W: Any) -> Any:
     """Return D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
     scale = inverse_root(W.sum(axis=1))
-    # The product of the two factors first: it is the same number on both sides of the diagonal,
-    # so that a symmetric W stays symmetric to the last bit.
+    # Multiply the two factors first: their product is the same on both sides of the diagonal, so
+    # that a symmetric W stays symmetric to the last bit.
     if not sparse.issparse(W):
         A = np.multiply.outer(scale, scale)
         A *= W
@@ -128,12 +129,12 @@ def normalized_adjacency(W: Any) -> Any:
 def smallest_eigenvectors(L: Any, c: int) -> Pairs:
     """Return the c smallest eigenvalues, ascending, of a symmetric matrix, and their eigenvectors.
 
-    Each connected part of the matrix is solved by itself. A graph Laplacian with many zero
-    eigenvalues, which one Krylov space cannot tell apart, has only one in each part.
+    Each connected part of the matrix is solved by itself. A graph Laplacian may have many zero
+    eigenvalues, which one Krylov space cannot tell apart; each part has only one.
     """
     L = sparse.csr_array(L) if sparse.issparse(L) else L
-    # A row of a dense matrix that is tied to all others shows that there is one part. The search
-    # for parts would make a sparse graph of the matrix, twice as large.
+    # If one row of a dense matrix is tied to all others, there is one part, and no search is
+    # needed: the search would copy the matrix to a sparse graph of twice its size.
     ties = 0 if sparse.issparse(L) else np.count_nonzero(L, axis=1) - (L.diagonal() != 0)
     if np.max(ties) == L.shape[0] - 1:
         return _smallest_of_connected(L, c)
@@ -141,7 +142,7 @@ def smallest_eigenvectors(L: Any, c: int) -> Pairs:
     if n_parts == 1:
         return _smallest_of_connected(L, c)
     diagonal, lone = L.diagonal(), np.ones((1, 1))
-    found: list[tuple[float, Array, Array]] = []  # value, rows and vector of every candidate
+    found: list[tuple[float, Array, Array]] = []  # (value, rows, vector) of every candidate
     for rows in np.split(np.argsort(part, kind="stable"), np.cumsum(np.bincount(part))[:-1]):
         if len(rows) == 1:
             values, vectors = diagonal[rows], lone
@@ -182,7 +183,7 @@ def _krylov(L: Any, c: int, basis_size: int) -> Pairs:
     except ArpackNoConvergence:
         if not sparse.issparse(L):
             raise
-    # It is slow where the spectrum is crowded at its lower end, as in chains of samples. Such
+    # Lanczos is slow if the spectrum is crowded at its lower end, as for chains of samples. Such
     # graphs are easily cut in two, hence cheap to factorise.
     return _shift_invert(L, c, basis_size)
 
@@ -197,15 +198,15 @@ def _lanczos(A: Any, c: int, **options: Any) -> Pairs:
 
 def _shift_invert(L: Any, c: int, basis_size: int) -> Pairs:
     size = float(abs(L).sum(axis=1).max())
-    shifted = _operator(L, lambda x: L @ x - size * x)  # tol is relative: now to the size of L
+    shifted = _operator(L, lambda x: L @ x - size * x)  # tol is relative to the size of L here
     lowest = _lanczos(shifted, 1, tol=1e-4, ncv=basis_size)[0][0] + size
     return _lanczos(L, c, sigma=lowest - 1e-4 * size, which="LM", ncv=basis_size)
 
 
 def _misses_one(L: Any, values: Array, vectors: Array) -> bool:
-    """Whether an eigenvalue below the last was passed over: Lanczos can skip equal ones."""
+    """Whether an eigenvalue below the last was missed: Lanczos can skip equal ones."""
     size = float(abs(L).sum(axis=1).max())
-    # Without the directions already found, moved above the spectrum, the lowest must be the next.
+    # The directions already found are moved above the spectrum: the lowest left must be the next.
     rest = _operator(L, lambda x: L @ x + vectors @ (3 * size * (vectors.T @ x)))
     try:
         lowest = _lanczos(rest, 1, tol=1e-2, ncv=40, maxiter=50)[0][0]
@@ -274,9 +275,9 @@ def laplacian_embedding(S: Any, c: int) -> Pairs:
 class RankPenalty:
     """The term λ tr(FᵀL_S F) that drives a graph S to exactly c components.
 
-    `weight` is λ, at first the given one; F brings neighbours close together, and `surplus` is the
-    `component_surplus` of the last graph. `embed` returns the `values` of that and F; `tol` is the
-    sum of the c smallest values that counts as zero.
+    `weight` is the current λ. F is the embedding of the last graph that was kept, and `surplus` the
+    `component_surplus` of the last graph. `embed` returns the smallest eigenvalues of a graph and
+    its F. A sum of the c smallest values up to `tol` counts as zero.
     """
 
     def __init__(
@@ -297,7 +298,7 @@ class RankPenalty:
         return F
 
     def update(self, S: Any) -> bool:
-        """Take the next graph: adapt λ and F, or return True where it has c components."""
+        """Adapt λ and F to the next graph; return whether it has c components."""
         F = self._decompose(S)
         if self.surplus == 0:
             self.F = F

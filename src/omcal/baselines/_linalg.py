@@ -1,7 +1,7 @@
 """Compute norms, distances and factors, scale or join views, and represent partitions as matrices.
 
-Distances are safe from overflow, and 0 for equal samples; wide data is reduced to at most n columns
-without a change of distances. Many small quadratic programs are solved at once.
+Distances do not overflow and are 0 for equal samples. Wide data are reduced to at most n columns
+without changing distances. Many small quadratic programs are solved at once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from omcal.method.simplex import minimize_on_simplex, project_simplex
 from omcal.views.view import Matrix, View, Views
 
 _MAX_BOX_EXCHANGES, _MAX_SIMPLEX_EXCHANGES = 10, 20
-_MAX_CHANGES = 20  # times the number of unknowns
-_LEAST = 1e-16  # part of the objective by which a further change of bounds lowers it
+_MAX_CHANGES = 20  # changes of the bounds, per unknown
+_LEAST = 1e-16  # relative decrease of the objective that justifies another change of bounds
 _ROUNDING = 1e-13
 _GROUP = 128
 
@@ -36,7 +36,7 @@ def as_floats(X: Matrix) -> Matrix:
 
 
 def centred(X: Matrix) -> Matrix:
-    """Return X in float64, dense input moved to its median; no distance changes.
+    """Return X in float64, dense input less its median; no distance changes.
 
     A common offset costs digits in |x|² + |y|² − 2xy. Unlike the mean, the median keeps integers
     exact, so that their tied distances stay tied.
@@ -72,16 +72,16 @@ def copy_bytes(views: Views) -> int:
 
 
 def narrow_bytes(views: Views) -> float:
-    """Return the bytes that `narrow` needs: a centred copy and, for wide data, three n×n arrays."""
+    """Return the bytes that `narrow` needs: a centred copy, and for wide data three n×n arrays."""
     n, d = views.n, views.widths[0]
     return copy_bytes(views) + (8 * 3.0 * n**2 if d > n else 0.0)
 
 
 def narrow(X: Matrix) -> Matrix:
-    """Return X or, where it has more columns than rows, an image of it with at most n columns.
+    """Return X, or if it has more columns than rows an image of it with at most n columns.
 
     Both have the pairwise distances of X, to rounding. The image is E diag(√w), dense, from the
-    Gram matrix X Xᵀ = E diag(w) Eᵀ. For methods that see samples through distances and means.
+    Gram matrix X Xᵀ = E diag(w) Eᵀ. Use it for methods that depend on distances and means only.
     """
     n, d = X.shape
     X = centred(X)
@@ -89,7 +89,7 @@ def narrow(X: Matrix) -> Matrix:
     if d <= n:
         return X
     values, vectors = linalg.eigh(safe_sparse_dot(X, X.T, dense_output=True))
-    # Eigenvalues up to this are rounding. The last, largest, stays even where all are 0.
+    # Eigenvalues up to this are rounding. The last and largest one stays, even if all are 0.
     rounding = n * np.finfo(np.float64).eps * values[-1]
     first = min(int(np.searchsorted(values, rounding, side="right")), n - 1)
     return vectors[:, first:] * np.sqrt(np.maximum(values[first:], 0))
@@ -98,7 +98,7 @@ def narrow(X: Matrix) -> Matrix:
 def procrustes(N: Array) -> Floats:
     """Return the G with orthonormal columns (rows, where N is wide) that maximises tr(GᵀN).
 
-    A zero matrix, for which every G is optimal, gives the first columns of the identity.
+    For a zero matrix every G is optimal; the first columns of the identity are returned.
     """
     if not np.any(N):
         return np.eye(*N.shape)
@@ -144,15 +144,15 @@ def side_by_side(arrays: list[Matrix]) -> Matrix:
 
 
 def standardized(X: Array) -> Floats:
-    """Return the z-score of each sample; of each feature where there are at most two features.
+    """Return the z-score of each sample, or of each feature if there are one or two features.
 
-    With one feature the z-score of a sample is constant, with two it keeps only their order.
+    With one feature the z-score of a sample is constant; with two it keeps only which is larger.
     """
     return np.asarray(scaled(X, "sample" if X.shape[1] > 2 else "feature"))
 
 
 def left_singular_vectors(Z: Array, count: int) -> Floats:
-    """Return the leading left singular vectors, at most `count`; 0 for singular value 0."""
+    """Return at most `count` leading left singular vectors; those of singular value 0 are 0."""
     U, s, _ = np.linalg.svd(Z, full_matrices=False)
     # The vectors of a zero singular value are arbitrary.
     present = s > max(Z.shape) * np.finfo(np.float64).eps * s[0]
@@ -166,7 +166,7 @@ def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
 
 
 def sparse_rows(columns: Array, weights: Array, width: int) -> sparse.csr_array:
-    """Return the matrix of this width with weights[i, j] in row i, column columns[i, j]."""
+    """Return the matrix of this width with weights[i, j] in row i and column columns[i, j]."""
     n, k = columns.shape
     starts = np.arange(0, n * k + 1, k)
     return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=(n, width))
@@ -183,7 +183,7 @@ def column_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
 
 
 def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
-    """Give each empty cluster the row of largest error that is not alone in its own.
+    """Give each empty cluster the row of largest error among clusters with several rows.
 
     Rows without error stay, since splitting them off gains nothing.
     """
@@ -204,10 +204,10 @@ def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
 def box_least_squares(R: Array, targets: Array) -> Floats:
     """Return the rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
 
-    An active-set method, exact up to rounding, that treats all rows at once: all weights of a row
-    that violate optimality move to or from their bound, a few times. Mostly this ends at the
-    solution; the few rows where it does not are solved one by one. R is (m, m), upper triangular
-    and not singular; `targets` and the result are (n, m).
+    The method is an active-set method on all rows at once, exact up to rounding. In each of a few
+    rounds all weights of a row that violate optimality move to or from their bound. Most rows then
+    have their solution; the others are solved one by one. R is (m, m), upper triangular and not
+    singular; `targets` and the result are (n, m).
     """
     gram = R.T @ R
     lengths = np.sqrt(np.diag(gram))
@@ -258,9 +258,9 @@ def _newton_steps(gram: Array, slope: Array, free: Array) -> Array:
 def minimize_batch(A: Array, b: Array) -> Floats:
     """Minimise zᵀA_i z - b_iᵀz over the simplex for every i, exactly.
 
-    The unknowns that violate optimality move to or from zero, all at once, until none does. That
-    can cycle: problems open after some rounds are solved one by one. A (N, s, s) is symmetric
-    positive definite, b and the result are (N, s).
+    All unknowns that violate optimality move to or from zero at once, until none violates it. That
+    can cycle, so problems that are open after some rounds are solved one by one. A (N, s, s) is
+    symmetric positive definite, b and the result are (N, s).
     """
     z = np.empty_like(b)
     free = np.ones(b.shape, dtype=bool)

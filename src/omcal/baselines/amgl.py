@@ -14,7 +14,7 @@ from omcal.baselines._graphs import (
 from omcal.machine.arrays import Array
 from omcal.views.view import Views
 
-# A view whose graph F cuts without loss has trace 0 and would get an infinite weight.
+# If F cuts the graph of a view without loss, its trace is 0 and its weight would be infinite.
 _SMALLEST_TRACE = 1e-12
 
 
@@ -28,8 +28,8 @@ class AMGL(MultiViewBaseline):
     Parameters
     ----------
     n_init : int, default=1
-        k-means runs on the embedding, of which the one with the least inertia is kept. All
-        randomness is in them; 10 make the result more stable.
+        Number of k-means runs on the embedding; the one with the smallest inertia is kept. Nothing
+        else is random; 10 runs make the result more stable.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class AMGL(MultiViewBaseline):
 
     Notes
     -----
-    The traces have a floor of 1e-12: the published formula divides by zero where a view's graph
-    falls into n_clusters components that F spans. Tied distances give equal weights to the k
-    neighbours, where the published formula gives an empty row. The graphs are sparse and only
-    n_clusters eigenvectors are computed. k-means has scikit-learn's start, which is better than
-    the plain k-means++ of the authors: on Coil ACC 1.00 instead of 0.80 to 0.94.
+    The traces have a floor of 1e-12: the published formula divides by zero if the graph of a view
+    has n_clusters components that F spans. If distances tie, the k neighbours get equal weights;
+    the published formula gives an empty row. The graphs are sparse and only n_clusters eigenvectors
+    are computed. k-means has scikit-learn's start, which is better than the plain k-means++ of the
+    authors: on Coil ACC 1.00 instead of 0.80 to 0.94.
 
     References
     ----------

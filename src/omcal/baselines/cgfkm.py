@@ -30,8 +30,8 @@ class CGFKM(Baseline):
 
     Minimises Σᵢ ‖(Σ_p β_p T_p(S) X)ᵢ − u_l(i)‖² over labels l, centres u and weights β on the
     simplex, where S is the directed graph of the k nearest neighbours, with rows that sum to 1,
-    and T_p are the Chebyshev polynomials of degree 0 … q − 1 [1]_. Each step is an exact minimiser
-    or a Lloyd step, so the objective never rises.
+    and T_p are the Chebyshev polynomials of degree 0 … q − 1 [1]_. Each step minimises exactly or
+    is a Lloyd step, so the objective never rises.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class CGFKM(Baseline):
 
     Notes
     -----
-    The start is the best of ten k-means runs on the unfiltered data. The published text iterates
-    to convergence and its program stops after two rounds, whatever the tolerance; here the text is
-    the default and ``max_iter=2`` is the program. The filter is applied to X degree by degree: the
-    n×n polynomials, which fill up, are never formed.
+    The start is the best of ten k-means runs on the unfiltered data. The published text iterates to
+    convergence; its program always stops after two rounds. The default here follows the text;
+    ``max_iter=2`` follows the program. The filter is applied to X degree by degree, because the n×n
+    polynomials would be dense.
 
-    Wide data (more features than samples) is first reduced to at most n features without changing
-    a distance. The neighbour search is quadratic in the number of samples, in blocks; the filtered
-    copies take q n min(n, d) numbers.
+    Wide data (more features than samples) are first reduced to at most n features without changing
+    distances. The time of the neighbour search is quadratic in the number of samples; it works in
+    blocks. The filtered copies take q n min(n, d) numbers.
 
     References
     ----------
@@ -69,7 +69,7 @@ class CGFKM(Baseline):
         kmeans = KMeans(self.n_clusters, n_init=10, max_iter=50, random_state=random_state).fit(X)
         filtered = chebyshev_filtered(S, X, self.n_filters)
         rounds = FilteredMeans(filtered, kmeans.labels_, kmeans.cluster_centers_)
-        # Fewer than three rounds are asked for to repeat the published program, not to converge.
+        # Whoever asks for fewer than three rounds repeats the published program: no warning.
         self._iterate(rounds.step, warn=self.max_iter > 2)
         self.filter_weights_: Array = rounds.beta
         self.objective_ = np.array(rounds.objective)
@@ -103,7 +103,7 @@ class FilteredMeans:
     def step(self) -> float:
         """Update the weights, then the clusters by a Lloyd step; return the objective."""
         targets = self.centers[self.labels]
-        # The mixture of the filtered data that is closest to the centre of each sample.
+        # Find the mixture of filtered data that is closest to the centres of the samples.
         self.beta: Array = minimize_on_simplex(self.H, 2 * (self.flat @ targets.ravel()))
         filtered = np.tensordot(self.beta, self.Y, axes=1)
         self.objective.append(sum_of_squares(filtered - targets))
@@ -113,7 +113,7 @@ class FilteredMeans:
 
 
 def lloyd_step(X: Array, centers: Array) -> tuple[NDArray[np.intp], Floats]:
-    """Return the nearest centre per sample, and the means; empty clusters take far samples."""
+    """Return the nearest centre of each sample, and the means; empty clusters take far samples."""
     c = len(centers)
     squared = squared_distances(X, centers)
     labels = refill_empty(squared.argmin(axis=1), squared.min(axis=1), c)

@@ -28,7 +28,7 @@ Sweep: TypeAlias = tuple[Array, Array, Array, float]  # labels p and q, S, the o
 
 
 class Blocks(NamedTuple):
-    """Labels p of rows and q of columns; `objective` begins with that of the start."""
+    """Labels p of rows and q of columns; `objective` begins with its value at the start."""
 
     p: Array
     q: Array
@@ -59,9 +59,9 @@ class BKM(CoClustering):
     """Bilateral k-means.
 
     Minimises ‖X − P S Qᵀ‖² where each row of P (n×c) and of Q (d×c) holds a single 1, the cluster
-    of that sample or feature, and S is diagonal [1]_: cluster k of samples goes with cluster k of
-    features, and everything outside the c blocks is fitted by 0. Every step is an exact
-    minimiser, so the objective never rises.
+    of that sample or feature, and S is diagonal [1]_: cluster k of samples belongs to cluster k of
+    features, and all entries outside the c blocks are fitted by 0. Every step minimises exactly, so
+    the objective never rises.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ class BKM(CoClustering):
 
     Notes
     -----
-    **Collapse.** A sample that no block fits better than 0 does goes to the block that costs it
-    least, so data that is not made of blocks ends in one or two clusters. That is the model, not
-    a failure of the search; it is reported by a warning and not repaired.
+    **Collapse.** If no block fits a sample better than 0 does, the sample joins the block of least
+    cost. Data without a block structure therefore end in one or two clusters. This is a property of
+    the model, not a failure of the search; a warning reports it.
 
-    The start is not known from the publication; "aligned" is a choice made here. The weighted
+    The publication does not state the start; "aligned" was chosen here. The weighted
     method was published with 30 sweeps. Sparse X stays sparse; a sweep costs nnz(X) + (n + d) c.
     scikit-learn's `SpectralCoclustering` is the spectral relaxation of the same block-diagonal
     model.
@@ -136,7 +136,7 @@ class BKM(CoClustering):
 def weights_of(X: Matrix, weighted: bool) -> tuple[Array, Array, float]:
     """Return the weights of rows and of columns, and the squared norm of the fitted matrix.
 
-    Those of ‖X − P S Qᵀ‖², or of ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² with the sums D of X.
+    The objective is ‖X − P S Qᵀ‖², or ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖² with the sums D of X.
     """
     total = float(squared_norms(X).sum())
     if not weighted:
@@ -154,7 +154,7 @@ def weights_of(X: Matrix, weighted: bool) -> tuple[Array, Array, float]:
 def start(
     X: Matrix, c: int, width: int, init: str, random_state: np.random.RandomState
 ) -> tuple[Array, Array]:
-    """Return the first labels of the rows, of c clusters, and of the columns, of `width`."""
+    """Return the first labels: of the rows (c clusters) and of the columns (`width` clusters)."""
     n, d = X.shape
     if init == "random":
         return random_state.randint(c, size=n), random_state.randint(width, size=d)
@@ -170,7 +170,7 @@ def start(
 
 
 def swept(sweeps: Iterator[Sweep], max_iter: int = 100) -> Blocks:
-    """Sweep until no label changes; the first of the `sweeps` is the start."""
+    """Run sweeps until no label changes; the first of the `sweeps` is the start."""
     p, q, S, error = next(sweeps)
     objective = [max(error, 0.0)]
     converged = False
@@ -215,19 +215,19 @@ class FNMTF(CoClustering):
     """Fast non-negative matrix tri-factorisation.
 
     Minimises ‖X − F S Gᵀ‖² where each row of F (n×c) and of G (d×l) holds a single 1, the cluster
-    of that sample or feature, and S (c×l) holds the mean of each block [1]_. Every step is an exact
-    minimiser, so the objective never rises.
+    of that sample or feature, and S (c×l) holds the mean of each block [1]_. Every step minimises
+    exactly, so the objective never rises.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters of samples c.
     n_feature_clusters : int or None, default=None
-        Number of clusters of features l. None takes `n_clusters`, or the number of features where
-        that is less. With one cluster a feature the method is k-means.
+        Number of clusters of features l. None takes the smaller of `n_clusters` and the number of
+        features. With one cluster per feature the method is k-means.
     init : {"kmeans", "random"}, default="kmeans"
-        First clusters: k-means of the rows and of the columns, or random labels, from which many
-        clusters die and are repaired.
+        First clusters: k-means of the rows and of the columns, or random labels. From random labels
+        many clusters become empty and are refilled.
 
     Attributes
     ----------
@@ -240,12 +240,12 @@ class FNMTF(CoClustering):
 
     Notes
     -----
-    The published method starts at random and says nothing of clusters that lose all samples; here
-    the start is k-means, and an emptied cluster takes the sample that is fitted worst, which never
-    raises the objective. Where all samples are fitted exactly there is nothing to split, and fewer
-    clusters than asked for are reported. X may have negative entries: S is unconstrained, and
-    non-negative when X is. Sparse X stays sparse; a sweep costs nnz(X) + (n + d) c l. scikit-learn
-    has no hard tri-factorisation; its `SpectralBiclustering` is a spectral relative.
+    The published method starts at random and does not say what happens to empty clusters. Here the
+    start is k-means, and an empty cluster takes the sample with the largest error, which never
+    raises the objective. If all samples are fitted exactly, empty clusters stay, and a warning
+    reports them. X may have negative entries: S is unconstrained, and non-negative when X is.
+    Sparse X stays sparse; a sweep costs nnz(X) + (n + d) c l. scikit-learn has no hard
+    tri-factorisation; its `SpectralBiclustering` is a spectral relative.
 
     References
     ----------

@@ -34,22 +34,21 @@ class MLAN(MultiViewBaseline):
 
     Minimises Σ_v sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij) + α‖S‖² over graphs S whose rows lie on the simplex
     and which have exactly n_clusters connected components. View v has the weight
-    w_v = 1 / (2 sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij)). The components are bought by a term
-    2λ tr(FᵀL_S F), FᵀF = I, with λ doubled while there are too few of them and halved while there
-    are too many.
+    w_v = 1 / (2 sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij)). A term 2λ tr(FᵀL_S F), FᵀF = I, enforces the
+    components: λ is doubled while there are too few of them and halved while there are too many.
 
     Parameters
     ----------
     n_neighbors : int, default=9
-        Edges start only at the nearest samples in the mean distance, found once; reduced to
-        n - 2 where there are fewer. Too many keep the graph in one piece, too few cut it into
-        more than n_clusters pieces from the start.
+        Number of nearest samples, by mean distance, that a sample may have edges to; at most n - 2.
+        They are found once. With too many the graph stays in one piece; with too few it has more
+        than n_clusters pieces from the start.
     weights : {"fresh", "compound"}, default="fresh"
         "fresh" weights the given distances, as published. "compound" multiplies the distances
-        of the iteration before, as a circulating program does: on Wiki ACC 0.46 instead of 0.41.
+        of the iteration before, as a program in circulation does: on Wiki ACC 0.46 instead of 0.41.
     normalize : {"sample"} or None, default=None
         "sample" takes the z-score of each sample in each view first; sparse views become dense.
-        It changes much: on Wiki ACC 0.15 instead of 0.41.
+        The effect is large: on Wiki ACC 0.15 instead of 0.41.
     tol : float, default=1e-10
         The sum of n_clusters eigenvalues of L_S that counts as zero.
     random_state : ignored
@@ -68,8 +67,9 @@ class MLAN(MultiViewBaseline):
 
     Notes
     -----
-    The published program draws the first λ at random between 1 and 30 and stops with an error
-    where the first graph has too many components; here λ is a parameter and a warning says so.
+    The published program draws the first λ at random between 1 and 30, and stops with an error if
+    the first graph has too many components. Here λ is a parameter, and too many components raise a
+    warning.
 
     References
     ----------
@@ -93,7 +93,7 @@ class MLAN(MultiViewBaseline):
         nearest, mean_distances, given = nearest_samples(X, self.n_neighbors)
         neighbors = nearest[:, :-1]
         s, regularizers = closed_form_weights(mean_distances)
-        # 0 where every sample's neighbours tie: then each α > 0 leaves their weights equal.
+        # 0 if all neighbours of every sample tie: then any α > 0 leaves their weights equal.
         alpha = regularizers.mean() or 1.0
         given = given[:, :, :-1]
         S = symmetrized(graph_of_rows(neighbors, s))
@@ -128,7 +128,7 @@ class MLAN(MultiViewBaseline):
 
 
 def _spread(distances: Array, s: Array) -> Floats:
-    """Return Σ d s of each view, kept from 0 where all joined samples are equal in a view."""
+    """Return Σ d s of each view, at least a small positive number: joined samples may be equal."""
     total = distances.sum(axis=(1, 2))
     floor = np.where(total > 0, np.finfo(np.float64).eps * total, 1.0)
     return np.asarray(np.maximum(np.einsum("vnk,nk->v", distances, s), floor))
@@ -137,7 +137,7 @@ def _spread(distances: Array, s: Array) -> Floats:
 class MCGC(MultiViewBaseline):
     """Multi-view consensus graph clustering.
 
-    First each view gets a graph W_v that is driven to n_clusters components. Then
+    First the graph W_v of each view is driven to n_clusters components. Then
 
     −Σ_v tr(U_vᵀW_v U_v) − β Σ_v tr(U_vᵀS U_v) + ½|S|²
 
@@ -148,12 +148,11 @@ class MCGC(MultiViewBaseline):
     Parameters
     ----------
     beta : float, default=0.6
-        How much the views' embeddings are drawn to S. The best value differs much between data
-        sets: on Wiki 0.6 leaves all but nine samples in one cluster (ACC 0.16), 5.6 does not
+        How strongly the embeddings of the views are drawn to S. The best value differs between data
+        sets: on Wiki, all samples but nine are in one cluster with 0.6 (ACC 0.16), but not with 5.6
         (ACC 0.40).
     local : bool, default=True
-        Keep the edges of a view's graph among its nearest neighbours; else all pairs may be
-        joined.
+        Whether the graph of a view has edges between nearest neighbours only, or between any pairs.
     consensus : {"sum", "mean"}, default="sum"
         "sum" projects β Σ_v U_v U_vᵀ on the simplex, as the authors' program does; "mean"
         projects its mean over the views, as their text does. The latter gives a less sharp
@@ -176,8 +175,8 @@ class MCGC(MultiViewBaseline):
 
     Notes
     -----
-    The rows of S are projected over all n samples, in blocks; only their positive entries are
-    kept. The first S is the dense β Σ_v U_v U_vᵀ: memory is quadratic in the number of samples.
+    Rows of S are projected with all n entries, in blocks, and only positive entries are kept. The
+    first S is the dense β Σ_v U_v U_vᵀ, so memory is quadratic in the number of samples.
 
     References
     ----------
@@ -185,8 +184,8 @@ class MCGC(MultiViewBaseline):
     Image Processing 28(3), 2019.
     """
 
-    # At worst S has all n² edges: it, its transpose, their sum, the Laplacian, each as CSR with one
-    # index per entry, and W + βS and the working copy of the eigensolver as arrays.
+    # In the worst case S has n² edges. S, its transpose, their sum and the Laplacian are CSR with
+    # one index per entry; W + βS and the working copy of the eigensolver are dense.
     _copies, _pairs = 1.0, 12.0
     n_neighbors: int = 15
     beta: Positive = 0.6
@@ -218,7 +217,7 @@ class MCGC(MultiViewBaseline):
 
 
 def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
-    """Return the graph of one view, driven to c components; the distances only choose its start."""
+    """Return the graph of one view, driven to c components; distances only determine its start."""
     nearest, distances, _ = nearest_samples(X, k)
     neighbors = nearest[:, :-1]
     A = symmetrized(graph_of_rows(neighbors, closed_form_weights(distances)[0]))
@@ -239,7 +238,7 @@ def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
 
 
 def _consensus_graph(B: Array, rank: RankPenalty, share: int) -> sparse.csr_array:
-    """Return the graph nearest to B Bᵀ with the components that `rank` wants."""
+    """Return the graph nearest to B Bᵀ, driven by `rank` to c components."""
 
     def rows_of(rows: slice) -> Floats:
         pull = rank.weight / (2 * share) * squared_distances(rank.F[rows], rank.F)
@@ -253,7 +252,7 @@ def _consensus_graph(B: Array, rank: RankPenalty, share: int) -> sparse.csr_arra
 
 
 def _projected_rows(n: int, rows_of: Callable[[slice], Array]) -> sparse.csr_array:
-    """Project each row of an n×n matrix on the simplex, in blocks; symmetrise."""
+    """Project each row of an n×n matrix on the simplex, in blocks, and symmetrise the result."""
     blocks = row_blocks(n, max(1, _BLOCK_ENTRIES // n))
     projected = [sparse.csr_array(project_simplex(rows_of(rows))) for rows in blocks]
     return symmetrized(without_rounding(sparse.csr_array(sparse.vstack(projected))))

@@ -28,9 +28,10 @@ _MAX_ROTATIONS = 20
 class ECPCS(Baseline):
     """Ensemble clustering by propagating cluster-wise similarities.
 
-    Partitions of the data by k-means with various numbers of clusters give N base clusters. Two of
-    them are similar when random walks on the graph of their Jaccard overlaps run through the same
-    clusters [1]_. That similarity is then cut (MC) or lifted to the samples (HC).
+    k-means partitions the data several times, with different numbers of clusters, into N base
+    clusters in all. Two base clusters are similar if random walks from them visit the same clusters
+    on the graph of Jaccard overlaps [1]_. The similarity is then cut (MC) or transferred to the
+    samples (HC).
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class ECPCS(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of each sample. Where a meta-cluster wins no sample there are fewer than c.
+        Cluster of each sample. There are fewer than c clusters if a meta-cluster gets no sample.
     ensemble_ : array of shape (n, n_partitions)
         The base partitions, labels from 0 in each.
     similarity_ : array of shape (N, N)
@@ -51,11 +52,11 @@ class ECPCS(Baseline):
     Notes
     -----
     Each partition is one k-means run from a k-means++ start, at most 100 iterations, with between
-    c and min(100, √n) clusters, drawn uniformly. The cut takes the propagated similarity as the
-    weights of its graph, as the published program does; the published text has other weights.
+    c and min(100, √n) clusters, drawn uniformly. The weights of the graph that is cut are the
+    propagated similarities, as in the published program; the published text has other weights.
 
-    Wide data (more features than samples) is first reduced to at most n features without changing
-    a distance. scikit-learn has no ensemble clustering; its k-means makes the partitions.
+    Wide data (more features than samples) are first reduced to at most n features without changing
+    distances. scikit-learn has no ensemble clustering; its k-means makes the partitions.
 
     References
     ----------
@@ -113,14 +114,14 @@ def base_clusters(ensemble: Array) -> NDArray[np.intp]:
 
 
 def jaccard(H: sparse.csr_array) -> Floats:
-    """Return the size of the intersection over that of the union, of each two base clusters."""
+    """Return the Jaccard index of each pair of base clusters: intersection over union."""
     common: Floats = (H.T @ H).toarray()
     sizes = common.diagonal()
     return common / (sizes[:, None] + sizes - common)
 
 
 def propagated_similarity(J: Array, walk_length: int) -> Floats:
-    """Return the cosine similarity of t-step random walks from each two base clusters.
+    """Return the cosine similarity of t-step random walks from each pair of base clusters.
 
     A cluster that overlaps no other is similar to itself only.
     """
@@ -151,7 +152,7 @@ def enhanced_coassociation(Z: Array, base: Array) -> Floats:
 
 
 def linkage_labels(B: Array, c: int) -> NDArray[np.intp]:
-    """Return the average linkage of the distances 1 − B, cut into c clusters."""
+    """Return c clusters by average linkage of the distances 1 − B."""
     distances = np.maximum(1 - squareform(B, checks=False), 0)
     numbered = fcluster(linkage(distances, "average"), c, "maxclust")
     return np.asarray(numbered, dtype=np.intp) - 1

@@ -25,7 +25,7 @@ from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
 
 _ZERO = 1e-4  # how far a sum of c unit eigenvalues may be from c
-_MAX_WEIGHTS = 30  # tried for the rank term before the search for c components ends
+_MAX_WEIGHTS = 30  # weights of the rank term to try before the search for c components ends
 
 
 class KMM(Baseline):
@@ -38,19 +38,19 @@ class KMM(Baseline):
     Parameters
     ----------
     n_prototypes : int or None, default=None
-        Number of prototypes m, more than `n_neighbors` and at least c. None takes ⌊√(n c)⌋, or
-        `n_neighbors` + 1 where that is more.
+        Number of prototypes m, more than `n_neighbors` and at least c. None takes the larger of
+        ⌊√(n c)⌋ and `n_neighbors` + 1.
     n_neighbors : int, default=5
-        Prototypes that a sample is tied to, and samples that a prototype is tied to.
+        Number of prototypes per sample, and of samples per prototype, that are tied to it.
     prototype_step : {"affinity", "published_code"}, default="affinity"
-        How the ties of a prototype are updated: from its initial affinities to its samples, or
-        from their distances, as in the published program, which favours the *farthest* of them
-        and depends on the scale of the data.
+        Input of the update of the ties of a prototype: "affinity" takes its initial affinities to
+        its samples. "published_code" takes their distances, as the published program does; this
+        favours the *farthest* samples and depends on the scale of the data.
     max_iter : int, default=15
-        Most graphs solved, each after an update of the prototypes. Reaching it is usual and does
-        not make a graph with c components wrong: no warning.
+        Maximum number of graphs to solve, each after an update of the prototypes. It is usually
+        reached; a graph with c components is still right, so there is no warning.
     tol : float, default=1e-4
-        Stop when the prototypes move by less: length of the vector of squared moves.
+        Stop if the length of the vector of squared moves of the prototypes is smaller.
 
     Attributes
     ----------
@@ -59,29 +59,28 @@ class KMM(Baseline):
     graph_ : csr_array of shape (n, m)
         S.
     objective_ : array of shape (n_iter,)
-        Σ_ij s_ij ‖xᵢ − aⱼ‖² + γ ‖S‖² of each graph solved. It may rise: γ and the set of possible
-        ties follow the prototypes.
+        Σ_ij s_ij ‖xᵢ − aⱼ‖² + γ ‖S‖² of each graph solved. It may rise, since γ and the set of
+        possible ties change with the prototypes.
     n_iter_ : int
         Number of graphs solved.
 
     Notes
     -----
-    The published program stops with an error where the first graph already falls apart into c or
-    more components; here exactly c is a success, and more is a failure like others: fresh
-    prototypes are tried, and if none succeeds the components of the last graph are returned with a
-    warning. Then a larger `n_neighbors` helps. Where some graph had c components, later failures
-    do not replace it.
+    The published program stops with an error if the first graph already has c or more components.
+    Here exactly c components are a success. More are a failure like others: new prototypes are
+    tried, and if no graph succeeds, the components of the last graph are returned with a warning.
+    Then a larger `n_neighbors` helps. A later failure does not replace a graph with c components.
 
-    The default step is the intended one, by the comment of the published program. It is not always
-    the better one: in text, where most distances are alike, prototypes with one close sample fall
-    off as tiny components (TDT2, five seeds: accuracy 0.60, against 0.94 with "published_code").
+    The default step is the one that a comment in the published program intends. It is not always
+    better: in texts, most distances are alike, and prototypes with one close sample become tiny
+    components (TDT2, five seeds: accuracy 0.60, against 0.94 with "published_code").
 
-    The penalty λ starts at the size of the squared distances and is doubled up to 30 times, and
-    prototypes weigh it against affinities, which have no scale: where neighbours are closer than
-    about 1e-4 that does not suffice, and X should be multiplied by a constant.
+    The penalty λ starts at the size of the squared distances and is doubled up to 30 times, and the
+    step of the prototypes compares it with affinities, which have no scale. If neighbours are
+    closer than about 1e-4, this is not enough: multiply X by a constant.
 
-    Wide data (more features than samples) is first reduced to at most n features without changing
-    a distance. scikit-learn has nothing alike; its k-means places the prototypes.
+    Wide data (more features than samples) are first reduced to at most n features without changing
+    distances. scikit-learn has no such method; its k-means places the prototypes.
 
     References
     ----------
@@ -140,7 +139,7 @@ class KMM(Baseline):
 
 
 class StructuredGraph(NamedTuple):
-    """The graph for given prototypes, and whether the search for it succeeded."""
+    """The graph for given prototypes, and whether it has exactly c components."""
 
     Z: sparse.csr_array  # n×m, rows sum to 1
     nearest: Array  # nearest prototype of each sample
@@ -161,7 +160,7 @@ def structured_graph(
     Z = ties.graph(ties.samples.affinities, ties.prototypes.affinities)
     weight = (ties.samples.alpha + ties.prototypes.alpha) / 2
     rank = RankPenalty(Z, c, weight=weight, tol=_ZERO, embed=embed)
-    # Nothing joins components: with too many at the start there is nothing to search for.
+    # No step joins components: if there are too many at the start, the search has failed.
     n_successes = 2 if rank.surplus == 0 else 0
     for _ in range(_MAX_WEIGHTS if rank.surplus < 0 else 0):
         Z = ties.updated_graph(rank)
@@ -210,7 +209,7 @@ class BipartiteTies:
         samples, prototypes = np.split(np.arange(sum(self._squared.shape)), [len(self._squared)])
         apart = rank.squared_distances(samples[:, None], prototypes[self.samples.columns])
         cost = self.samples.distances + rank.weight * apart
-        # All distances tied: every weighting of them is optimal, and 1 keeps them equal.
+        # If all distances tie, every weighting of them is optimal, and 1 keeps them equal.
         alpha = self.samples.alpha or 1.0
         apart = rank.squared_distances(prototypes[:, None], self.prototypes.columns)
         of_prototypes = project_simplex(self._offset - rank.weight / 2 * apart)

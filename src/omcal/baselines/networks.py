@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive, parameter
 from omcal.views.view import View, Views
 
-_LEAST_WIDTH = 1e-12  # of a kernel, relative to the largest
+_LEAST_WIDTH = 1e-12  # smallest width of a kernel, relative to the largest
 
 
 def nearest_others(squared: Array, k: int) -> Array:
@@ -30,15 +30,15 @@ class SNF(ScaledViews):
 
         W_ij = exp(−d_ij² / 2 (mu ε_ij)²),    ε_ij = (d̄_i + d̄_j + d_ij) / 3,
 
-    where d̄_i is the mean distance of sample i to its k nearest neighbours. P holds the weights of
-    all samples, with P_ii = ½ and the other half of each row shared in proportion to W; S holds
-    those of sample i and its k nearest neighbours, with rows that sum to 1. Each of `n_iter` steps
-    diffuses the mean of the other views through the neighbours of one [1]_, ::
+    where d̄_i is the mean distance of sample i to its k nearest neighbours. P holds the weights
+    between all samples: P_ii = ½, and the other half of row i is divided in proportion to W. S
+    holds the weights of sample i and its k nearest neighbours, with rows that sum to 1. Each of
+    `n_iter` steps diffuses the mean of the other views through the neighbours of one view [1]_, ::
 
         P_v ← S_v (Σ_{u≠v} P_u / (V − 1)) S_vᵀ,
 
-    and shares the rows of P_v out anew. The labels come from spectral clustering of the mean of
-    all P_v.
+    and divides the rows of P_v in the same way again. The labels come from spectral clustering of
+    the mean of all P_v.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ class SNF(ScaledViews):
 
     Notes
     -----
-    Written from the formulas of the paper. Its exponent d² / (mu ε) has the unit of a distance, so
-    that networks of wide views, whose distances are long, keep little but the nearest neighbour;
-    the Gaussian of width mu ε has no unit. One view is diffused through itself. Sparse views are
-    divided by the standard deviations but not centred. Time is cubic in n only through k = n;
+    Written from the formulas of the paper. Its exponent d² / (mu ε) has the unit of a distance: in
+    wide views, where distances are large, hardly any but the nearest neighbour keeps a weight. The
+    exponent of the Gaussian has no unit. A single view is diffused through itself. Sparse views are
+    divided by the standard deviations but not centred. Time is cubic in n only if k is near n;
     memory is quadratic.
 
     References
@@ -66,9 +66,9 @@ class SNF(ScaledViews):
        scale", Nature Methods 11, 2014.
     """
 
-    # A network per view, their sum, and four while one is diffused.
+    # Arrays: a network per view, their sum, and four while one network is diffused.
     _pairs, _pairs_per_view = 5.0, 1.0
-    n_neighbors: int = parameter(default=20, help="k; reduced to n − 1 where there are fewer.")
+    n_neighbors: int = parameter(default=20, help="k, at most n − 1.")
     mu: Positive = 0.5
     kernel: Literal["gaussian", "paper"] = "gaussian"
     n_iter: Natural = parameter(default=20, help="Steps of the diffusion.")
@@ -79,7 +79,7 @@ class SNF(ScaledViews):
         for view in views:
             X = centred(scaled(view.array, self.scale))
             W, nearest = network(squared_distances(X, X), k, self.mu, self.kernel)
-            full.append(shared_out(W))
+            full.append(full_network(W))
             local.append(local_network(W, nearest))
         fused = diffused(full, local, self.n_iter)
         self.network_: Floats = symmetrized(fused)
@@ -94,12 +94,12 @@ def network(squared: Array, k: int, mu: float, kernel: str) -> tuple[Floats, Arr
     width = mu / 3 * (mean[:, None] + mean + np.sqrt(squared))
     if kernel == "gaussian":
         width = 2 * width**2
-    width[width == 0] = 1.0  # equal samples among equal neighbours: W = 1
+    width[width == 0] = 1.0  # equal samples with equal neighbours: W = 1
     return np.exp(-squared / width), nearest
 
 
-def shared_out(W: Array) -> Floats:
-    """Return P: ½ on the diagonal, the other half of each row in proportion to W."""
+def full_network(W: Array) -> Floats:
+    """Return P: ½ on the diagonal, and the other half of each row in proportion to W."""
     P = np.array(W, dtype=np.float64)
     np.fill_diagonal(P, 0)
     total = P.sum(axis=1, keepdims=True)
@@ -122,7 +122,7 @@ def diffused(full: list[Floats], local: list[sparse.csr_array], n_iter: int) -> 
         updated = []
         for P, S in zip(full, local, strict=True):
             others = P if len(full) == 1 else (total - P) / (len(full) - 1)
-            updated.append(shared_out((S @ (S @ others).T).T))
+            updated.append(full_network((S @ (S @ others).T).T))
         full[:] = updated
     return np.asarray(np.mean(full, axis=0))
 
@@ -145,8 +145,8 @@ class NEMO(ScaledViews):
     Parameters
     ----------
     n_neighbors : int or None, default=None
-        k; None stands for the number of samples in the view over n_clusters, as in the paper.
-        Reduced to one less than the samples in the view where there are fewer.
+        k; None: the number of samples in the view divided by n_clusters, as in the paper. At most
+        the number of samples in the view less one.
 
     Attributes
     ----------
@@ -155,10 +155,11 @@ class NEMO(ScaledViews):
 
     Notes
     -----
-    Written from the formulas of the paper. The paper asks that every two samples share a view;
-    here the similarity of others is 0, which suffices as long as views overlap. Missing cells are
-    filled as by `OMCAL`. Widths of equal samples are kept from 0. Sparse views are divided by the
-    standard deviations but not centred. Memory and time are quadratic in the number of samples.
+    Written from the formulas of the paper. The paper requires that every two samples share a view;
+    here the similarity of samples that share none is 0, which is enough if views overlap. Missing
+    cells are filled as in `OMCAL`. Kernel widths of equal samples have a positive minimum. Sparse
+    views are divided by the standard deviations but not centred. Memory and time are quadratic in
+    the number of samples.
 
     References
     ----------
@@ -179,7 +180,7 @@ class NEMO(ScaledViews):
     """
 
     _takes_absent = True
-    _pairs = 7.5  # the sum, the counts, and six arrays while one view is added
+    _pairs = 7.5  # the sum, the counts, and six arrays while a view is added
     n_neighbors: int | None = None
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:

@@ -21,12 +21,12 @@ class NMFClustering(Baseline):
     """Clustering by non-negative matrix factorisation.
 
     Minimises ‖X − F Gᵀ‖² over F ≥ 0 (n×c) and G ≥ 0 (d×c) [1]_; the columns of G are scaled to
-    length 1 and F by the inverse, and a sample belongs to the largest entry of its row of F.
+    length 1, and F by the inverse. The cluster of a sample is the largest entry of its row of F.
 
     Parameters
     ----------
     labels : {"argmax", "kmeans"}, default="argmax"
-        From F to labels: the largest entry of each row, or k-means (20 starts) on the rows.
+        How labels follow from F: the largest entry of each row, or k-means (20 starts) on the rows.
     solver : {"mu", "cd"}, default="mu"
         Multiplicative updates, or coordinate descent, which is faster.
     init : {"random", "nndsvda"}, default="random"
@@ -35,7 +35,7 @@ class NMFClustering(Baseline):
         "ncw" divides each sample by sqrt(xᵢᵀ Σⱼ xⱼ), which turns the fit into a normalised cut of
         the graph X Xᵀ [2]_; meant for text.
     tol : float, default=1e-5
-        Stop when ten iterations lower the error by less than this part of its first value.
+        Stop when ten iterations lower the error by less than this fraction of its first value.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class NMFClustering(Baseline):
 
     Notes
     -----
-    The factorisation is scikit-learn's. Scaling G makes the entries of a row of F
-    comparable: without it F and G can trade a factor in every column and the largest entry means
-    nothing. A sample of zeros has a row of zeros and gets label 0.
+    The factorisation is scikit-learn's. Scaling G makes the entries of a row of F comparable:
+    otherwise each column of F could be multiplied by any factor, and that of G divided by it, and
+    the largest entry would have no meaning. A sample of zeros has a row of zeros and gets label 0.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Provide the floor for other methods: k-means and spectral clustering of features."""
+"""Provide the simplest methods to compare with: k-means and spectral clustering of features."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class ConcatKMeans(ScaledViews):
 class BestSingleView(ScaledViews):
     """k-means on each view alone; the view whose clusters are best separated is kept.
 
-    The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
-    a guess at the best view: silhouettes fall with the number of features.
+    The score is the mean silhouette in the view's own scaled space, which uses no labels. It need
+    not find the best view: silhouettes fall with the number of features.
 
     Parameters
     ----------
     random_state : int, RandomState or None, default=None
-        Seed of k-means and, above 2000 samples, of the 2000 that are scored.
+        Seed of k-means, and with more than 2000 samples of the choice of 2000 that are scored.
 
     Attributes
     ----------
     best_view_ : str
-        Name of the view they come from; the first of equals.
+        Name of the view that the labels come from; of views with equal scores the first.
     scores_ : dict
         View name -> silhouette; 0 where it is not defined (one cluster, or one per sample).
 
@@ -104,8 +104,8 @@ class SC(Baseline):
     Parameters
     ----------
     sigma : float or None, default=None
-        Width σ. None takes the median distance between two samples (of 2000 drawn at random where
-        there are more).
+        Width σ. None takes the median distance between two samples, of at most 2000 drawn at
+        random.
 
     Attributes
     ----------
@@ -120,9 +120,9 @@ class SC(Baseline):
     eigenvectors by the square roots of the degrees instead of scaling the rows, and has a fixed
     default width that does not follow the scale of the data.
 
-    A width far below the distances gives a graph of isolated samples and clusters without meaning;
-    a sample without any neighbour has a row of zeros in U. Memory and time are quadratic in the
-    number of samples. Wide sparse data needs no reduction: only X Xᵀ enters.
+    If the width is far below the distances, samples are isolated and clusters have no meaning; a
+    sample without any neighbour has a row of zeros in U. Memory and time are quadratic in the
+    number of samples. Wide sparse data need no reduction: only X Xᵀ is used.
 
     References
     ----------
@@ -141,14 +141,14 @@ class SC(Baseline):
             median_distance(squared, random_state) if self.sigma is None else self.sigma
         )
         A = np.exp(squared / (-2 * self.sigma_**2))
-        del squared  # n×n, and done with
+        del squared  # an n×n array that is not needed any more
         np.fill_diagonal(A, 0)
         self.embedding_: Floats = spectral_embedding(A, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
 
 
 def median_distance(squared: Array, random_state: np.random.RandomState) -> float:
-    """Return the median distance between two samples; where it is 0, the mean of positive ones."""
+    """Return the median distance between two samples, or if it is 0 the mean positive distance."""
     n = len(squared)
     if n > _MEDIAN_SAMPLES:
         chosen = random_state.choice(n, _MEDIAN_SAMPLES, replace=False)
@@ -157,5 +157,5 @@ def median_distance(squared: Array, random_state: np.random.RandomState) -> floa
     median = float(np.median(pairs))
     if median > 0:
         return median
-    # Most samples are equal: the others set the width, and with no others any width does.
+    # Most samples are equal: the others determine the width; without others any width will do.
     return float(pairs[pairs > 0].mean()) if pairs.any() else 1.0

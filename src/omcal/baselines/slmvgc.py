@@ -41,10 +41,10 @@ class SLMVGC(MultiViewBaseline):
     Parameters
     ----------
     lam : float, default=0.5
-        Ridge on Z_v: its diagonal is 0, so that its distance to I means nothing else.
+        Ridge on Z_v: since its diagonal is 0, its distance to I is a ridge and a constant.
     z_solver : {"exact", "alm10"}, default="exact"
-        The small quadratic programs for the rows of Z_v: solved exactly or, as in the published
-        code, left after ten steps of an augmented Lagrangian.
+        Solution of the small quadratic programs for the rows of Z_v: exact, or as in the published
+        code ten steps of an augmented Lagrangian.
 
     Attributes
     ----------
@@ -57,18 +57,17 @@ class SLMVGC(MultiViewBaseline):
     -----
     S and all Q_v are dense: memory and time grow with n².
 
-    Where views agree on a sample (up to 1e-5 of their distance to S), infinitely many weights are
-    optimal; those nearest to equal ones are taken. The published code has no such guard. Q_v and
-    the symmetrised graphs are not exact minimisers, in the published code as here, so the
-    objective need not fall in every round. It rarely settles in 11 rounds, the number that the
-    published code runs; a warning says so.
+    If views agree on a sample (up to 1e-5 of their distance to S), infinitely many weights are
+    optimal; the ones nearest to equal weights are taken. The published code has no such rule.
+    Neither here nor there are Q_v and the symmetrised graphs exact minimisers, so the objective may
+    rise. It rarely converges in the 11 rounds of the published code; a warning says so.
 
-    The published code prints another loss, with the views' graphs in the place of L. On MSRCv1
+    The published code prints another loss, with the graphs of the views instead of L. On MSRCv1
     ``z_solver="alm10"`` changes the entries of S by at most 0.01, S as a whole by 4 to 5 % and
     the accuracy by 0.002; on Wiki the accuracy is 0.529 instead of 0.524.
 
-    The order of the samples and of the views does not matter, but for ties of distances and the
-    random start of k-means.
+    The order of samples and views has no effect, except through ties of distances and the random
+    start of k-means.
 
     References
     ----------
@@ -86,7 +85,7 @@ class SLMVGC(MultiViewBaseline):
     [1, 1, 1]
     """
 
-    # Every Q_v; S, L and the arrays of the projection on the simplex and the eigenvectors.
+    # Arrays: every Q_v; S, L, and those of the projection on the simplex and of the eigenvectors.
     _copies, _pairs, _pairs_per_view = 1.0, 9.0, 1.0
     alpha: Positive = parameter(default=50.0, help="How closely S follows the views.")
     beta: float = parameter(default=0.005, help="Ridge on S.")
@@ -150,8 +149,8 @@ class Consensus:
     def _sample_weights(self) -> Array:
         """Return the weights of least |Tᵀw_i|² with sum 1, where row v of T is s_i - q_iv.
 
-        Written as 1/V plus a part of sum zero, from which directions are left out in which the
-        views agree: rounding would turn them into large weights of opposite signs.
+        The weights are 1/V plus a part of sum zero. Directions in which the views agree are left
+        out of this part: rounding would turn them into large weights of opposite signs.
         """
         n, V = len(self.S), len(self.Q)
         gram = np.empty((n, V, V))

@@ -1,4 +1,4 @@
-"""SMC: graph-filtered views, coded by a few sampled anchors; and OMCAL's steps in its place."""
+"""SMC: graph-filtered views, coded by a few sampled anchors; and SMC with steps of OMCAL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AbstractSMC(MultiViewBaseline):
         default=1,
         help="How often the filter is applied; 0 leaves the views as they are.",
     )
-    sampling_power: float = parameter(default=2.0, help="0 draws the anchors evenly.")
+    sampling_power: float = parameter(default=2.0, help="0 draws the anchors uniformly.")
 
     anchor_indices_: NDArray[np.intp]
     _codes_in_memory: ClassVar[tuple[int, int]]  # arrays like the codes: per view, of one view
@@ -51,7 +51,7 @@ class AbstractSMC(MultiViewBaseline):
         return int(self.n_anchors or min(2 * self.n_clusters, n))
 
     def _filtered_views(self, views: Views, random_state: np.random.RandomState) -> list[Floats]:
-        """Return the standardised and filtered views; draws `anchor_indices_`."""
+        """Return the standardised and filtered views; also draw `anchor_indices_`."""
         m = self._anchor_count(views.n)
         if m > views.n:
             raise ValueError(
@@ -69,15 +69,15 @@ class AbstractSMC(MultiViewBaseline):
     def _spectral_labels(
         self, codes: Sequence[Array], costs: Sequence[float], random_state: np.random.RandomState
     ) -> Array:
-        """Return k-means of the singular vectors of all codes; set the objective to their costs."""
+        """Return k-means labels from the singular vectors of all codes; store the total cost."""
         self.objective_ = np.array([sum(costs)])
         self.n_iter_ = 1
         U = left_singular_vectors(np.hstack(codes), self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
-        # Raw, scaled and filtered views; codes with their singular vectors or indices, and the
-        # arrays that the codes of one view take while they are computed.
+        # Raw, scaled and filtered views; codes with their singular vectors or indices; and the
+        # arrays for computing the codes of one view.
         per_view, once = self._codes_in_memory
         m = self._anchor_count(views.n)
         return 8.0 * views.n * (4 * sum(views.widths) + (per_view * len(views) + once) * m)
@@ -109,10 +109,10 @@ class SMC(AbstractSMC):
     Notes
     -----
     The published code works on given graphs; the neighbour graphs, the scaling of the samples and
-    the number of anchors for feature data are choices made here. It draws anchors with a routine
-    that can never return the last sample; here they are drawn without replacement from all. The
-    codes are exact. The order of the views does not matter; that of the samples does, through
-    the random choice of anchors, but their distribution does not depend on it.
+    the number of anchors for feature data were chosen here. Its routine for drawing anchors can
+    never return the last sample; here they are drawn without replacement from all. The codes are
+    exact. The order of the views has no effect. The order of the samples changes which anchors a
+    seed draws, but not their distribution.
 
     Views with one or two features are standardised by feature, since the z-score of a sample
     would keep nothing, or almost nothing, of them. Sparse views are made dense. k-means has
@@ -155,7 +155,7 @@ class SMCAGC(AbstractSMC):
     Parameters
     ----------
     n_nearest : int, default=5
-        k, the anchors a sample is tied to; reduced to m - 1 where there are fewer.
+        k, the number of anchors that a sample is tied to, at most m - 1.
 
     Attributes
     ----------
@@ -166,8 +166,8 @@ class SMCAGC(AbstractSMC):
 
     Notes
     -----
-    The paper that describes this transfer does so in one sentence. A sample that is an anchor is
-    at distance 0 from itself, and that anchor keeps its weight.
+    The paper describes this transfer in one sentence only. A sample that is an anchor is at
+    distance 0 from itself, and that anchor keeps its weight.
 
     References
     ----------
@@ -189,8 +189,8 @@ class SMCAGC(AbstractSMC):
 def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]:
     """Return the n×m closed-form weights of the k nearest anchors, and the sum of the minima.
 
-    Rows have k positive entries, or fewer where distances are equal, and sum to 1; k is reduced to
-    m - 1, but at least 1.
+    Rows sum to 1 and have k positive entries, or fewer if distances are equal; k is at most m - 1,
+    and at least 1.
     """
     m = len(anchors)
     distances = cdist(X, anchors, "sqeuclidean")
@@ -221,9 +221,8 @@ class SMCOCL(AbstractSMC):
     Parameters
     ----------
     normalize_codes : bool, default=True
-        Divide the code of each sample by its sum, so that it is a row of an anchor graph; a code
-        that is zero stays so. False keeps the codes in their own scale, to which beta then has to
-        fit.
+        Divide the code of each sample by its sum, so that it is a row of an anchor graph; a zero
+        code stays zero. False keeps the scale of the codes; beta must then be chosen for it.
 
     Attributes
     ----------
@@ -234,8 +233,8 @@ class SMCOCL(AbstractSMC):
 
     Notes
     -----
-    The paper that describes this transfer does so in one sentence, and says neither which beta and
-    gamma it takes nor whether the codes, which have no fixed sum, are normalised.
+    The paper describes this transfer in one sentence only. It does not state beta and gamma, nor
+    whether the codes, which have no fixed sum, are normalised.
 
     References
     ----------
@@ -259,7 +258,7 @@ class SMCOCL(AbstractSMC):
         codes = np.stack([anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X], axis=1)
         for v, name in enumerate(views.names):
             if not codes[:, v].any():
-                # All weight on such a view would bring the objective to 0.
+                # With all weight on such a view the objective would be 0.
                 raise ValueError(
                     f"view {name!r} has only codes of zeros: each of its samples is constant, or "
                     "all are the same; leave it out."
@@ -286,7 +285,7 @@ class SMCOCL(AbstractSMC):
 
 
 def rows_with_sum_one(codes: Array) -> Floats:
-    """Return each code divided by its sum; zero where it is zero."""
+    """Return each code divided by its sum; a zero code stays zero."""
     total = codes.sum(axis=-1, keepdims=True)
     return np.asarray(np.divide(codes, total, out=np.zeros_like(codes), where=total > 0))
 
@@ -294,7 +293,7 @@ def rows_with_sum_one(codes: Array) -> Floats:
 def consensus(codes: Array, G: Array, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
     """Run Algorithm 1 on codes (n, V, m) in place of anchor graphs, from an orthonormal G.
 
-    Returns the solution and labels from 0 to c - 1, not all of which need occur.
+    Returns the solution and labels from 0 to c - 1; some labels may not occur.
     """
     m = codes.shape[2]
     columns = np.broadcast_to(np.arange(m, dtype=np.min_scalar_type(m - 1)), codes.shape)
@@ -329,7 +328,7 @@ def sample_anchors(
     """Draw m different samples with probability proportional to importance^power."""
     p = (importance / max(importance.max(), np.finfo(np.float64).tiny)) ** power
     possible = np.flatnonzero(p)
-    if len(possible) <= m:  # take all of them, and the rest evenly
+    if len(possible) <= m:  # take all of these, and draw the rest uniformly
         others = np.flatnonzero(p == 0)
         rest = random_state.choice(others, m - len(possible), replace=False)
         return np.concatenate([possible, rest])

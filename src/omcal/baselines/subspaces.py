@@ -42,21 +42,21 @@ class FSMSC(MultiViewBaseline):
 
     Notes
     -----
-    Each block update is an exact minimiser, so the objective never rises, as long as every view
-    has at least `n_clusters` features. A narrower view has a basis with orthonormal rows instead
-    of columns, and the update of Z is then not exact.
+    Each block update minimises exactly, so the objective never rises, if every view has at least
+    `n_clusters` features. A narrower view has a basis with orthonormal rows instead of columns, and
+    the update of Z is then not exact.
 
-    The first `n_clusters` samples start Z, Z̄ and A, so the partition depends on the order of the
-    samples; shuffle them if it carries meaning. The order of the views does not matter.
+    Z, Z̄ and A start from the first `n_clusters` samples, so the result depends on the order of the
+    samples: shuffle them if the order has a meaning. The order of the views has no effect.
 
-    The z-score of a sample keeps nothing of a single feature, and of two only which is larger:
-    views with one or two features are standardised by feature instead.
+    Views with one or two features are standardised by feature instead: the z-score of a sample
+    would keep nothing of one feature, and of two features only which is larger.
 
     The published code solves the update of Z with a generic solver, prints another objective
     (without the ridges) and reports the best of 100 k-means runs in every metric. Here Z is an
-    exact projection, which gives the same numbers, and there is one labelling for a seed. k-means
-    has scikit-learn's start, which is better than uniformly drawn samples: on Coil ACC 1.00
-    instead of 0.85. Sparse views are made dense.
+    exact projection, which gives the same numbers, and a seed gives one labelling. k-means has
+    scikit-learn's start, which is better than uniformly drawn samples: on Coil ACC 1.00 instead of
+    0.85. Sparse views are made dense.
 
     References
     ----------
@@ -64,7 +64,7 @@ class FSMSC(MultiViewBaseline):
     Transactions on Image Processing 32, 2023.
     """
 
-    # The raw views and, while they are standardised, four copies of the joined ones.
+    # The raw views, and four copies of the joined views while they are standardised.
     _copies, _copies_are_dense = 5.0, True
     tau: float = parameter(default=1e-3, help="τ, the weight of the joined views.")
     lam1: Positive = parameter(default=500.0, help="λ₁, how closely Z follows Z̄.")
@@ -151,14 +151,14 @@ class MVSCHFD(MultiViewBaseline):
     Parameters
     ----------
     depth : int, default=1
-        Factors in the chain of each view. Their widths go in equal steps from the narrowest view
-        to `n_clusters`, down, or, where that view is narrower than `n_clusters`, up.
+        Number of factors in the chain of each view. Their widths change in equal steps from the
+        width of the narrowest view to `n_clusters`, which may be larger or smaller.
     weights : {"squared", "unsquared"}, default="squared"
         View weights proportional to the reciprocal of the squared residual, which is optimal, or
         of its root, as in the published code: the objective can then rise.
     suffix : {"fresh", "stale"}, default="fresh"
-        The products of the lower factors behind each factor: of the present ones or, as in the
-        published code, of those that the last view left, with all factors zero at the start.
+        Product of the lower factors that multiplies each factor: "fresh" takes the current ones,
+        "stale" the last ones of the view before, zero at the start, as the published code does.
         Without effect at depth 1.
 
     Attributes
@@ -170,28 +170,28 @@ class MVSCHFD(MultiViewBaseline):
 
     Notes
     -----
-    By default every update is an exact minimiser, so the objective never rises, as long as every
-    view has at least `n_clusters` features. A narrower view has a factor with orthonormal rows
-    instead of columns, and the update of Z is then not exact.
+    By default every update minimises exactly, so the objective never rises, if every view has at
+    least `n_clusters` features. A narrower view has a factor with orthonormal rows instead of
+    columns, and the update of Z is then not exact.
 
-    The optimal chain has the same product at every depth as long as X_vᵀ Z has full rank and no
-    factor is narrower than `n_clusters`, so with fresh suffixes a deeper chain gives the result of
-    depth 1. With stale ones it differs through the first round, in which the upper factors are
-    arbitrary. Where a view is narrower than `n_clusters` the chain goes through fewer columns, the
-    fewer the deeper it is, and loses the rest: on Coil, with 19 features for 20 clusters,
-    ACC is 1.000, 1.000, 0.950 and 0.900 at depths 1 to 4; with the options of the published code
-    1.000, 0.929, 0.950 and 0.900 (five seeds, no spread).
+    If X_vᵀ Z has full rank and no factor is narrower than `n_clusters`, the optimal chain has the
+    same product at every depth: with fresh suffixes a deeper chain gives the result of depth 1.
+    With stale ones the results differ because of the first round, in which the upper factors are
+    arbitrary. If a view is narrower than `n_clusters`, the chain has fewer columns, the deeper the
+    fewer, and loses information: on Coil, with 19 features for 20 clusters, ACC is 1.000, 1.000,
+    0.950 and 0.900 at depths 1 to 4; with the options of the published code 1.000, 0.929, 0.950 and
+    0.900 (five seeds, no spread).
 
-    The first `n_clusters` samples start Z, so the partition depends on the order of the samples;
-    shuffle them if it carries meaning. The order of the views does not matter.
+    Z starts from the first `n_clusters` samples, so the result depends on the order of the samples:
+    shuffle them if the order has a meaning. The order of the views has no effect.
 
     A residual grows with the number of features, so that optimal weights favour narrow views: on
     MSRCv1, with 24 to 576 features, the narrowest view gets 0.81 (ACC 0.34), and 0.51 (ACC 0.61)
-    with ``weights="unsquared"`` alone; at depth 1 `suffix` and `n_init` change nothing there. Where
-    the widths are alike the difference is small: on Wiki ACC 0.539 and 0.537.
+    with ``weights="unsquared"`` alone; at depth 1 `suffix` and `n_init` change nothing there. If
+    widths are similar, the difference is small: on Wiki ACC 0.539 and 0.537.
 
-    The published code reports the best of 50 k-means runs in every metric; here there is one
-    labelling for a seed. Sparse views are made dense.
+    The published code reports the best of 50 k-means runs in every metric; here a seed gives one
+    labelling. Sparse views are made dense.
 
     References
     ----------
@@ -199,7 +199,7 @@ class MVSCHFD(MultiViewBaseline):
     hierarchical feature descent. Information Fusion 106, 2024.
     """
 
-    # The standardised views, and copies of the widest on the way there.
+    # The standardised views, and copies of the widest view while it is standardised.
     _copies, _copies_are_dense = 3.5, True
     depth: int = 1
     weights: Literal["squared", "unsquared"] = "squared"
@@ -262,14 +262,14 @@ class Descent:
         fits = [_misfit(x, self.Z, P @ self.A) for x, P in zip(self.X, bases, strict=True)]
         residuals = np.array(fits)
         floored = np.maximum(residuals, np.finfo(np.float64).tiny)
-        # Relative to the best view, whose reciprocal may be beyond the range of floats.
+        # Relative to the smallest residual, whose reciprocal may exceed the range of floats.
         closeness = floored.min() / floored if squared else np.sqrt(floored.min() / floored)
         self.weights = closeness / closeness.sum()
         return float(self.weights**2 @ residuals)
 
     def _refresh_suffixes(self, chain: list[Array]) -> None:
-        # From the bottom up each product takes the one below it as just refreshed; from the top
-        # down, as the published code goes, as the last view or round left it.
+        # From the bottom up, each product uses the one below it, which was just refreshed. From the
+        # top down, as in the published code, it uses that of the last view or round.
         last = len(chain) - 1
         for level in range(last + 1) if self.stale else range(last, -1, -1):
             below = self.A if level == last else chain[level + 1] @ self.suffixes[level + 1]

@@ -34,20 +34,21 @@ class UOMvSC(MultiViewBaseline):
 
     over weights a and b, H (n × c) with orthonormal columns and F = Y (YᵀY)^(-1/2), where Y holds
     one label per sample. A_v is the normalised neighbour graph of view v, every feature scaled to
-    [0, 1], and B_v that of the rows of its spectral embedding. One more view, the concatenation
-    of all, comes last. The labels are read from Y; there is no k-means at the end.
+    [0, 1], and B_v that of the rows of its spectral embedding. The concatenation of all views is
+    one more view, the last. The labels are read from Y; no k-means runs at the end.
 
     Parameters
     ----------
     lam : float in [0, 1], default=0.5
         Weight of the embedding graphs against the feature graphs.
     y_update : {"refreshed", "jacobi"}, default="refreshed"
-        Move one sample after the other to its best cluster given all moves before, which never
-        lowers the objective; or, as in the published code, all at once given the old clusters.
+        "refreshed": move one sample after another to its best cluster, given all moves before;
+        this never lowers the objective. "jacobi": move all at once, given the old clusters, as
+        the published code does.
     align : bool, default=True
         Start from the H that fits the first labels. The published code (False) starts from
-        eigenvectors whose order and signs have nothing to do with the numbers of the labels: its
-        first weights, and with them the result, depend on that accident.
+        eigenvectors, whose order and signs are unrelated to the numbers of the labels; its first
+        weights, and so its result, depend on this coincidence.
 
     Attributes
     ----------
@@ -60,17 +61,17 @@ class UOMvSC(MultiViewBaseline):
 
     Notes
     -----
-    With the defaults every update is exact and the objective never falls. The graphs stay sparse,
-    so that memory grows with n, though time grows with n².
+    With the defaults every update is exact, and the objective never falls. The graphs stay sparse,
+    so memory grows with n; time grows with n².
 
-    Effect of the two options on MSRCv1 (210 samples), over 25 runs (`lam` 0, 0.25, 0.5, 0.75
-    and 1, five seeds each), ``align=False`` changes up to 7 labels, with an objective between
-    0.12 % lower and 0.26 % higher, and ``y_update="jacobi"`` none. On Wiki (2866) the accuracy of
-    unaligned starts ranges from 0.24 to 0.56 with nothing but the numbering of the first labels;
-    aligned it is 0.38 to 0.42, whatever `lam`.
+    Effect of the two options on MSRCv1 (210 samples) over 25 runs (`lam` 0, 0.25, 0.5, 0.75 and 1,
+    five seeds each): ``align=False`` changes up to 7 labels, with an objective from 0.12 % lower to
+    0.26 % higher, and ``y_update="jacobi"`` none. On Wiki (2866 samples) the accuracy of unaligned
+    starts is 0.24 to 0.56, depending only on the numbers of the first labels; of aligned starts it
+    is 0.38 to 0.42 for every `lam`.
 
-    The order of the samples and of the views does not matter, but for ties of distances and the
-    random start of k-means.
+    The order of samples and views has no effect, except through ties of distances and the random
+    start of k-means.
 
     Duplicated samples, or a view graph with at least `n_clusters` components, put many embedded
     rows on one point; their distances tie and the neighbours share the weight equally.
@@ -101,12 +102,12 @@ class UOMvSC(MultiViewBaseline):
         self._iterate(ascent.step, least=3)
         self.view_weights_: Floats = ascent.a
         self.embedding_weights_: Floats = ascent.b
-        # Should a cluster have stayed empty, the numbers of the others close up.
+        # Number the clusters without gaps if one has stayed empty.
         return np.unique(ascent.labels, return_inverse=True)[1].reshape(-1)
 
     def _memory_needed(self, views: Views) -> float:
-        # Scaled views, their concatenation and a centred copy of it; the graphs, one by one and
-        # stacked; products of each with an n×c factor.
+        # Scaled views, their concatenation and its centred copy; the graphs, separate and stacked;
+        # the product of each with an n×c factor.
         n, n_graphs = views.n, 2 * (len(views) + 1)
         graphs = 2 * n_graphs * graph_bytes(n, min(self.n_neighbors, n))
         scaled = sum(_scaled_bytes(view) for view in views)
@@ -114,21 +115,21 @@ class UOMvSC(MultiViewBaseline):
 
 
 def _scaled_bytes(view: View) -> int:
-    """Return the size of the scaled view, which stays sparse where every feature has minimum 0."""
+    """Return the size of the scaled view; it stays sparse if every feature has minimum 0."""
     if view.sparse and view.array.min(axis=0).nnz == 0:
         return 16 * int(view.array.nnz)
     return 8 * int(view.array.shape[0]) * view.width
 
 
 def normalized_graphs(X: list[Matrix], k: int, c: int) -> list[sparse.csr_array]:
-    """Return the V + 1 graphs of features, the last of the concatenation, then of embeddings."""
+    """Return the V + 1 graphs of features, the concatenation last, then those of embeddings."""
     feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, side_by_side(X)]]
     embedded = [normalize(largest_eigenvectors(A, c)[1]) for A in feature]
     return feature + [normalized_adjacency(neighbor_graph(U, k)) for U in embedded]
 
 
 def indicator(labels: Array, c: int) -> Floats:
-    """Return F = Y (YᵀY)^(-1/2), one column per cluster; an empty one gives a zero column."""
+    """Return F = Y (YᵀY)^(-1/2), one column per cluster; an empty cluster has a zero column."""
     sizes = np.bincount(labels, minlength=c)
     return np.eye(c)[labels] / np.sqrt(np.maximum(sizes, 1))
 

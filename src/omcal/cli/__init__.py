@@ -15,10 +15,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     Parameters
     ----------
     args : sequence of str, optional
-        The words after `omcal`; those of the process by default.
+        The arguments after `omcal`; by default those of the process.
     """
     words = sys.argv[1:] if args is None else list(args)
-    if words in (["--version"], ["-V"]):  # scripts ask for it; it needs nothing but Python
+    if words in (["--version"], ["-V"]):  # for scripts; it needs nothing but Python
         print(f"omcal {__version__}")
         sys.exit(0)
     try:
@@ -27,7 +27,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if error.name not in ("typer", "rich"):
             raise
         print(
-            f"omcal: error: the command line needs {error.name}; pip install typer rich",
+            f"omcal: error: the command line needs {error.name}: pip install typer rich",
             file=sys.stderr,
         )
         sys.exit(2)

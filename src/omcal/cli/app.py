@@ -37,7 +37,7 @@ class Command(TyperCommand):
     """A command whose help lists its options under the titles of their panels."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options, each with its values in plain words."""
+        """Write the arguments and options, with their values in plain words."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -54,7 +54,7 @@ class Command(TyperCommand):
 
 
 def _plain(text: str) -> str:
-    """Return a part of a help text without the brackets of types and of worded defaults.
+    """Return a help text without brackets around types and around defaults in words.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def start(
 def run(words: Sequence[str]) -> int:
     """Run one command; report bad input in one line, with exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal cannot show must not cost the result.
+        # A name that the terminal cannot show must not stop the output.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

@@ -96,13 +96,14 @@ def cluster(
 ) -> None:
     """Cluster the samples of FILE.
 
-    Several files are joined by their ids. Where there are classes, the clusters are compared with
+    Several files are joined by their ids. If there are classes, the clusters are compared with
     them.
     """
     n_clusters = options.cluster_number(clusters)
-    ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
-    ours |= {"--collective": collective or None, "--like": like, "--certainty": certainty or None}
-    found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
+    for_omcal: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
+    for_omcal |= {"--collective": collective or None, "--like": like}
+    for_omcal |= {"--certainty": certainty or None, "--dry-run": dry_run or None}
+    chosen, runs = _method(method, runs, parameters, for_omcal)
     parse_scale(parameters.get("scale", "auto"))  # refused before the files are read
     state = parameters.get("checkpoint")
     files = {"--out": out, "--save-model": save_model, "--report": report}
@@ -114,12 +115,12 @@ def cluster(
     )
     elsewhere = dask is not None or collective
     if dask is not None and collective:
-        raise ValueError("--dask does not go with --collective; leave one of them out.")
+        raise ValueError("--dask cannot be combined with --collective; leave one of them out.")
     if like is not None and elsewhere:
-        raise ValueError("--like does not go with --dask or --collective; leave one of them out.")
+        raise ValueError("--like cannot be combined with --dask or --collective; leave one out.")
     if certainty and elsewhere:
-        raise ValueError("--certainty does not go with --dask or --collective; use omcal predict.")
-    if found.name != "omcal" or elsewhere:
+        raise ValueError("--certainty needs a fit without --dask, --collective; use omcal predict.")
+    if chosen.name != "omcal" or elsewhere:
         certainty = False
     old = None if like is None else omcal.load(like)
     require_label_format(out)
@@ -127,17 +128,17 @@ def cluster(
     data = reading.load()
     if n_clusters is None and dry_run:
         raise ValueError("--dry-run does not look for the number of clusters; give --clusters N.")
-    ours_only = with_scales(parameters, data) if found.name == "omcal" else {}
-    n_clusters, suggestion = suggested(n_clusters, data, ours_only, seed)
-    model: Any = found.make(n_clusters, random_state=seed, **ours_only)
-    decided: list[str] = []
-    if found.name == "omcal":
-        runs, decided = chosen_runs(model, runs, data, elsewhere=elsewhere)
+    omcal_parameters = with_scales(parameters, data) if chosen.name == "omcal" else {}
+    n_clusters, suggestion = suggested(n_clusters, data, omcal_parameters, seed)
+    model: Any = chosen.make(n_clusters, random_state=seed, **omcal_parameters)
+    run_notes: list[str] = []
+    if chosen.name == "omcal":
+        runs, run_notes = chosen_runs(model, runs, data, elsewhere=elsewhere)
         if dry_run:
-            _show_expected(model, data, runs, decided, reading.source, as_json)
+            _show_expected(model, data, runs, run_notes, reading.source, as_json)
             return
         model = combined(model, runs)
-    # The first rank of several prints and writes.
+    # Of several ranks only the first one prints and writes.
     first = not collective or os.environ.get("RANK", "0") == "0"
     shown = first and not quiet
     with collected_warnings() as notes, fit_progress(model, shown=shown):
@@ -148,7 +149,7 @@ def cluster(
         return
     words = ["--clusters", str(n_clusters), "--seed", str(seed), *words_of(parameters)]
     words += [] if like is None else ["--like", str(like)]
-    words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
+    words += ["--runs", str(getattr(model, "n_runs", 1))] if chosen.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
 
     def report_to(path: Path) -> None:
@@ -159,8 +160,8 @@ def cluster(
 
     result = {
         "file": reading.source,
-        "method": found.name,
-        "title": found.title,
+        "method": chosen.name,
+        "title": chosen.title,
         "out": outputs.write_labels(model, model.labels_, data, data.views, certainty),
         "model": outputs.write("--save-model", lambda path: model.save(path)),
         "report": outputs.write("--report", report_to),
@@ -169,7 +170,7 @@ def cluster(
         "suggestion": suggestion,
         "interrupted": interrupted,
         "seconds": seconds,
-        "notes": [*remarks(data), *decided],
+        "notes": [*remarks(data), *run_notes],
         "warnings": notes,
         "version": omcal.__version__,
     }
@@ -179,18 +180,18 @@ def cluster(
 
 
 def _method(
-    name: str, runs: int | None, parameters: dict[str, Any], ours: dict[str, Any]
+    name: str, runs: int | None, parameters: dict[str, Any], for_omcal: dict[str, Any]
 ) -> tuple[Method, int | None]:
     """Return the method and the number of runs; refuse options of OMCAL for other methods."""
-    found = omcal.experiments.find_method(name)
-    if found.name == "consensus":
+    chosen = omcal.experiments.find_method(name)
+    if chosen.name == "consensus":
         return omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
     options_given = {str(PARAMETERS[n].option): value for n, value in parameters.items()}
-    given = {**ours, "--runs": runs, **options_given}
+    given = {**for_omcal, "--runs": runs, **options_given}
     listed = ", ".join(option for option, value in given.items() if value is not None)
-    if listed and found.name != "omcal":
-        raise ValueError(f"{listed} is for OMCAL; leave it out with --method {found.name}.")
-    return found, runs
+    if listed and chosen.name != "omcal":
+        raise ValueError(f"{listed} is for OMCAL; leave it out with --method {chosen.name}.")
+    return chosen, runs
 
 
 def _fit(
@@ -210,7 +211,7 @@ def _fit(
         else:
             model.fit(data.views)
     except KeyboardInterrupt:
-        # Before the iterations there is nothing, and the labels on a Dask cluster are gone with it.
+        # There is no result before the iterations, and labels on a Dask cluster are lost with it.
         if not isinstance(getattr(model, "labels_", None), np.ndarray):
             raise
         return True
@@ -243,15 +244,15 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
 
     unknown = [None] * len(model.view_names_)
     weights = np.ravel(getattr(model, "view_weights_", [])).tolist()
-    # A method may weight more than the views it is given.
-    shown = weights if len(weights) == len(unknown) else unknown
+    # A method may have more weights than views, such as one for their concatenation.
+    view_weights = weights if len(weights) == len(unknown) else unknown
     kinds = getattr(model, "view_scales_", unknown)
     scales = [None if kind is None else str(kind) for kind in kinds]
-    views = zip(model.view_names_, model.n_features_per_view_, shown, scales, strict=True)
-    one = getattr(model, "estimator_", model)  # of several runs the most usual one
-    parameters = {**one.get_params(), "random_state": model.random_state}
-    if hasattr(one, "basis_"):
-        parameters["n_anchors"] = len(one.basis_)
+    views = zip(model.view_names_, model.n_features_per_view_, view_weights, scales, strict=True)
+    single_run = getattr(model, "estimator_", model)  # of several runs the best match
+    parameters = {**single_run.get_params(), "random_state": model.random_state}
+    if hasattr(single_run, "basis_"):
+        parameters["n_anchors"] = len(single_run.basis_)
     objective = np.ravel(getattr(model, "objective_", []))
     n_clusters = getattr(model, "n_clusters_", model.n_clusters)
     return {

@@ -78,9 +78,9 @@ def compare(
 
     If FILE holds classes: six scores, mean(standard deviation), and the mean rank. Without
     classes: stability of the clusters, their agreement with the views, and the time. Methods that
-    do not support the data are left out, and named. The same command again continues where it was
-    stopped, and repeats runs that ended with an error. `omcal cluster` gives the clusters of the
-    method consensus with seed 0.
+    do not support the data are left out, with a message. The same command continues an interrupted
+    comparison, and repeats runs that ended with an error. `omcal cluster` computes the clusters of
+    the method consensus with seed 0.
     """
     from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 
@@ -110,7 +110,7 @@ def compare(
             )
     except KeyboardInterrupt:
         if records is not None:
-            report_line(f"the finished runs are in {records}; the same command goes on")
+            report_line(f"the finished runs are in {records}; the same command continues")
         raise
     path = outputs.write("--out", found.write)
     result = {
@@ -126,7 +126,7 @@ def compare(
     }
 
     def show(_: object) -> None:
-        # Without the 0 of the deviations, so that six scores fit the screen.
+        # Without the leading 0 of the deviations, so that six scores fit the screen.
         rows = [
             [cell if isinstance(cell, str) else cell.text.replace("(0.", "(.") for cell in row]
             for row in found.table.rows

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from omcal.experiments.plan import Cell
     from omcal.experiments.records import Record
 
-# Control characters but tab and new line; 80 to 9f are those of terminals with eight bits.
+# Control characters except tab and newline; 80 to 9f are those of 8-bit terminals.
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_PIPED_WIDTH = 120  # a pipe has no width of its own; rich would take 80 and cut tables
+_PIPED_WIDTH = 120  # a pipe has no width; with its default of 80, rich would cut tables
 
 
 def visible(text: str) -> str:
-    """Return a text with control characters escaped: names from files may hold some.
+    """Return a text with control characters escaped: names from files may contain them.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def report_progress(message: str) -> None:
 def deliver(
     result: Mapping[str, Any], show: Callable[[Any], None], *, as_json: bool, quiet: bool = False
 ) -> None:
-    """Print a result as JSON, or its notes and then the tables that `show` makes of it."""
+    """Print a result as JSON, or print its notes and call `show`, which prints its tables."""
     if as_json:
         print(json.dumps(result, indent=2, allow_nan=False, default=lambda one: one.to_dict()))
     elif not quiet:
@@ -76,7 +76,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     """Print a table on stdout; the first column is text, the others are numbers."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for position, column in enumerate(columns):
-        # Where the terminal is narrow the titles of the numbers are broken, not the names.
+        # On a narrow terminal the titles of number columns wrap, not the names.
         table.add_column(column, justify="right" if position else "left", no_wrap=not position)
     for row in rows:
         table.add_row(*(visible(cell).replace("\n", r"\n") for cell in row))
@@ -87,7 +87,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def stdout() -> Console:
-    """Return a console on stdout that prints names unchanged, also those with brackets."""
+    """Return a console on stdout that prints names unchanged, even with brackets."""
     width = None if sys.stdout is not None and sys.stdout.isatty() else _PIPED_WIDTH
     return _Console(highlight=False, markup=False, emoji=False, width=width)
 
@@ -100,14 +100,14 @@ class _Console(Console):
         super().print(*shown, **options)
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # which the command knows how to end with; rich would exit with 1
+        raise BrokenPipeError  # the command handles it; rich would exit with code 1
 
 
 @contextmanager
 def collected_warnings(source: str = "") -> Iterator[list[str]]:
     """Collect the warnings of the block, each once, and report them when it ends without an error.
 
-    `source` names their subject where the message does not.
+    `source` names their subject, for messages that do not name it.
     """
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -150,7 +150,7 @@ def fit_progress(model: Any, *, shown: bool = True) -> Iterator[None]:
 
 
 class _BarHandler(logging.Handler):
-    """Moves a bar with each logged iteration, or with each of several combined runs."""
+    """Log handler that advances a bar with each iteration, or with each of several runs."""
 
     def __init__(self, bar: Progress, model: Any) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _BarHandler(logging.Handler):
                 shown |= {"description": f"run {run}/{n_runs}", "completed": run, "total": n_runs}
             case (progress.ITERATION_DONE, (int(start), int(iteration), float(objective))):
                 shown["state"] = f"iteration {iteration}, objective {objective:.6g}"
-                if not hasattr(self._model, "n_runs"):  # iterations of several runs come in turn
+                if not hasattr(self._model, "n_runs"):  # iterations of several runs alternate
                     n_init = getattr(self._model, "n_init", 1)
                     shown |= {"description": f"start {start}/{n_init}", "completed": iteration}
                     shown["total"] = getattr(self._model, "max_iter", None)
@@ -175,7 +175,7 @@ class _BarHandler(logging.Handler):
 
 @contextmanager
 def cell_progress(quiet: bool) -> Iterator[Any]:
-    """Give an observer of the runner: a line per finished cell and, on a terminal, a bar."""
+    """Yield an observer of the runner: a line per finished cell and, on a terminal, a bar."""
     if quiet:
         yield None
         return
@@ -193,7 +193,7 @@ def cell_progress(quiet: bool) -> Iterator[Any]:
 
 
 class _CellObserver:
-    """Prints a line per finished cell, and moves a bar."""
+    """Observer that prints a line per finished cell and advances a bar."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar

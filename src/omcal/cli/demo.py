@@ -35,7 +35,7 @@ def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False
     out.mkdir(parents=True, exist_ok=True)
     figure = out / "demo.png"
     require_writable(figure)
-    require("matplotlib.figure", "figures")  # before the work, not after it
+    require("matplotlib.figure", "figures")  # fail before the work, not after it
     data = omcal.datasets.load_digits_views()
     fitted = list(_fits(data, seed))
     models = {name: model for name, model, _ in fitted if isinstance(model, omcal.OMCAL)}

@@ -51,7 +51,7 @@ def _scales(reading: Reading) -> list[str]:
 
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
-    """Return the command that clusters the files, its obstacle if any, and its estimate."""
+    """Return the command that clusters the files, its estimate, and the obstacle if any."""
     from omcal.views.present import require_enough
 
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
@@ -65,15 +65,15 @@ def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
         n = found["n_nowhere"]
         plan["obstacle"] = f"{n} samples are absent from every view; remove them first."
     if plan["obstacle"] is None:
-        # Without classes the number of clusters is the user's; a usual one gives the size.
+        # Without classes the user chooses the number of clusters: estimate with the default.
         model = omcal.OMCAL(min(classes or omcal.OMCAL().n_clusters, found["n_samples"]))
         try:
             views, mapped = found["views"], found["format"] in _MAPPED
             n_runs, _ = usual_runs(model, views)
             expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
             plan["estimate"] = estimate_record(expected)
-            there = [found["n_samples"] - view["n_missing_rows"] for view in views]
-            require_enough([view["name"] for view in views], there, expected.n_anchors)
+            n_present = [found["n_samples"] - view["n_missing_rows"] for view in views]
+            require_enough([view["name"] for view in views], n_present, expected.n_anchors)
         except ValueError as error:
             plan["obstacle"] = in_options(str(error))
     return plan
@@ -84,9 +84,9 @@ def _show(result: dict[str, Any]) -> None:
     n = result["n_samples"]
     n_views = len(result["views"])
     views = "1 view" if n_views == 1 else f"{n_views} views"
-    held = f"{n} samples in {views}" if n_views else "no views as it is"
+    size = f"{n} samples in {views}" if n_views else "no views as it is"
     print_table(
-        f"{result['name']} ({result['format']}): {held}",
+        f"{result['name']} ({result['format']}): {size}",
         ("view", "features", "type", "kind", "missing values", "absent samples"),
         [_view_row(view) for view in result["views"][:_SHOWN_VIEWS]],
     )
@@ -108,12 +108,12 @@ def _show(result: dict[str, Any]) -> None:
     if plan["obstacle"] is not None:
         console.print(f"It cannot be clustered as it is: {plan['obstacle']}", soft_wrap=True)
         return
-    console.print(f"To cluster it: {plan['command']}", soft_wrap=True)  # broken, it is no command
-    console.print(_promise(result), soft_wrap=True)
+    console.print(f"To cluster it: {plan['command']}", soft_wrap=True)  # to be copied
+    console.print(_estimate_text(result), soft_wrap=True)
 
 
-def _promise(result: dict[str, Any]) -> str:
-    """Return a sentence on the command, its memory and its time."""
+def _estimate_text(result: dict[str, Any]) -> str:
+    """Return a sentence on the views that the command uses, its memory and its time."""
     from omcal.machine.memory import format_bytes
 
     expected, n_views = result["cluster"]["estimate"], len(result["views"])

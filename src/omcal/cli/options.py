@@ -29,10 +29,10 @@ PARAMETERS: dict[str, Declared] = {
 
 _OPTIONS = {name: str(one.option).split("/")[0] for name, one in PARAMETERS.items()}
 _OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples": "--resamples"}
-# Names that are no words of a sentence.
+# Parameter names that cannot be words of a sentence.
 _NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
 
-# Attributes and methods in Python, and their counterpart on the command line.
+# Attributes and methods in Python, and what the command line has instead of them.
 _ELSEWHERE = {
     "estimate(n, dims)": "--dry-run",
     "explain_views()": "`omcal explain`",
@@ -80,32 +80,32 @@ Quiet = Annotated[
 ]
 
 USUAL_RUNS = 10
-_SECONDS = 15.0  # longest time of the usual runs together
-_ITERATIONS = 20  # of a usual run; estimates are for max_iter of them
+_SECONDS = 15.0  # with a longer estimate for all of USUAL_RUNS, one run is the default
+_ITERATIONS = 20  # iterations of a usual run, for the estimate; a fit does at most max_iter
 
 
 def _annotation(name: str) -> Any:
-    """Return the type of the parameter `name` for typer; its Python name is an option, too."""
-    one = PARAMETERS[name]
-    also = "--" + name.replace("_", "-")
+    """Return the option of the parameter `name` for typer; its Python name is an alias."""
+    declaration = PARAMETERS[name]
+    alias = "--" + name.replace("_", "-")
     others = {declared.option for declared in PARAMETERS.values()} | {_OPTIONS[name]}
-    words = [rule.words for rule in one.constraint if isinstance(rule, Words)]
-    kind: Any = one.reads or (Literal[*words[0]] if words else type(one.default))
-    default = "" if one.default is None else str(one.default)
+    words = [rule.words for rule in declaration.constraint if isinstance(rule, Words)]
+    kind: Any = declaration.reads or (Literal[*words[0]] if words else type(declaration.default))
+    default = "" if declaration.default is None else str(declaration.default)
     option = typer.Option(
-        *(str(one.option), *({also} - others)),
-        help=one.brief,
-        show_default=(default if one.shown is None else one.shown) or False,
-        metavar=one.metavar,
+        *(str(declaration.option), *({alias} - others)),
+        help=declaration.brief,
+        show_default=(default if declaration.shown is None else declaration.shown) or False,
+        metavar=declaration.metavar,
         rich_help_panel="Parameters of OMCAL",
     )
     return Annotated[kind | None, option]
 
 
 def takes(*names: str) -> Callable[[Command], Command]:
-    """Give a command the options of the named parameters; left out, the estimator's default holds.
+    """Give a command options for the named parameters, by default those of the estimator.
 
-    The command gets the given ones as one mapping, `parameters`, ready for OMCAL.
+    The command receives the options that the user passed as one mapping, `parameters`, for OMCAL.
     """
 
     def given(**chosen: Any) -> Any:
@@ -120,7 +120,7 @@ def gathers(
     options: Mapping[str, tuple[Any, Any]],
     value_of: Callable[..., AbstractContextManager[Any]],
 ) -> Callable[[Command], Command]:
-    """Replace the parameter `name` of a command by options, of which `value_of` makes its value.
+    """Replace the parameter `name` of a command by options, from which `value_of` computes it.
 
     `options` has their types and defaults.
     """
@@ -138,7 +138,7 @@ def gathers(
             inspect.Parameter(option, kind, default=default, annotation=annotation)
             for option, (annotation, default) in options.items()
         ]
-        # Arguments stand in the place of the parameter, options after those of the command.
+        # New arguments take the position of the parameter; new options follow those of the command.
         arguments = [one for one in added if one.default is inspect.Parameter.empty]
         shown = [one.replace(kind=kind) for one in own.values()]
         place = list(own).index(name)
@@ -152,7 +152,7 @@ def gathers(
 
 
 def words_of(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of the command line that set the parameters.
+    """Return the command-line arguments that set the parameters.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def words_of(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def in_options(message: str) -> str:
-    """Return a message of the estimator with its parameters spelled as options.
+    """Return a message of the estimator with parameters written as command-line options.
 
     Examples
     --------
@@ -185,8 +185,8 @@ def in_options(message: str) -> str:
     )
     if checked:
         message = message.replace(" an int ", " a whole number ").replace(" a float ", " a number ")
-    for asked, elsewhere in _ELSEWHERE.items():
-        message = message.replace(asked, elsewhere)
+    for python_name, replacement in _ELSEWHERE.items():
+        message = message.replace(python_name, replacement)
     message = re.sub(
         rf"(?<![\w-])({'|'.join(_OPTIONS)})=(\S*[^\s;,.)])?",
         lambda found: " ".join(filter(None, (_OPTIONS[found[1]], found[2]))),
@@ -195,17 +195,17 @@ def in_options(message: str) -> str:
     return re.sub(rf"(?<![\w-])({_NAMES})\b", lambda found: _OPTIONS[found[1]], message)
 
 
-def names(listed: str | None) -> list[str] | None:
-    """Return the members of "a,b"; None if nothing is listed.
+def names(text: str | None) -> list[str] | None:
+    """Return the names in a list such as "a,b"; None for an empty list.
 
     Examples
     --------
     >>> names("pixels, edges")
     ['pixels', 'edges']
     """
-    if listed is None:
+    if text is None:
         return None
-    return [name.strip() for name in listed.split(",") if name.strip()]
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def cluster_number(given: str) -> int | None:
@@ -225,9 +225,9 @@ def cluster_number(given: str) -> int | None:
 
 
 def with_scales(parameters: Mapping[str, Any], data: MultiViewData) -> dict[str, Any]:
-    """Return the parameters of OMCAL with `scale` as it takes it, for the views of `data`.
+    """Return the parameters of OMCAL with `scale` resolved for the views of `data`.
 
-    A view without a word, or with "auto", takes the one of its source (`MultiViewData.scales`).
+    A view without a scaling, or with "auto", takes that of its source (`MultiViewData.scales`).
     """
     whole, single = parse_scale(parameters.get("scale", "auto"))
     unknown = [view for view in single if view not in data.views]
@@ -242,7 +242,7 @@ def with_scales(parameters: Mapping[str, Any], data: MultiViewData) -> dict[str,
 
 
 def parse_scale(text: str) -> tuple[str, dict[str, str]]:
-    """Return the word for all views, and those for single views by name.
+    """Return the scaling for all views, and the scalings of single views by name.
 
     Examples
     --------
@@ -283,15 +283,15 @@ ConsensusRuns = _runs_option(
 
 
 def chosen_runs(
-    model: OMCAL, asked: int | None, data: MultiViewData, *, elsewhere: bool = False
+    model: OMCAL, requested: int | None, data: MultiViewData, *, elsewhere: bool = False
 ) -> tuple[int, list[str]]:
-    """Return the number of runs for a fit, and a note where the user left it open.
+    """Return the number of runs for a fit, and a note if the user has not set it.
 
-    There is one run by default on a GPU, with a checkpoint, and `elsewhere` (Dask, several
-    processes): the time of ten is not estimated there.
+    The default is one run on a GPU, with a checkpoint, and `elsewhere` (Dask, several processes):
+    the time of ten runs is not estimated there.
     """
-    if asked is not None:
-        return asked, []
+    if requested is not None:
+        return requested, []
     if elsewhere or model.device != "cpu" or model.checkpoint is not None:
         return 1, []
     runs, note = usual_runs(model, omcal.datasets.describe(data)["views"])
@@ -305,11 +305,11 @@ def combined(model: OMCAL, runs: int) -> OMCAL | Consensus:
     return omcal.Consensus(model, n_runs=runs, random_state=model.random_state)
 
 
-def runs_of_consensus(asked: int | None) -> int:
+def runs_of_consensus(requested: int | None) -> int:
     """Return the number of runs of the method `consensus`."""
-    if asked == 1:
+    if requested == 1:
         raise ValueError("the method consensus combines runs; give --runs 2 or more.")
-    return asked or USUAL_RUNS
+    return requested or USUAL_RUNS
 
 
 def usual_runs(model: OMCAL, views: Sequence[dict[str, Any]]) -> tuple[int, str]:
@@ -331,7 +331,7 @@ def expected_fit(
 ) -> Estimate:
     """Estimate `n_runs` runs for views that `omcal.datasets.describe` described.
 
-    Memory-mapped views stay in their files, and the rows join them there where they are many.
+    Memory-mapped views stay in their files; rows that do not fit into memory go to files, too.
     """
     import numpy as np
     from sklearn.base import clone

@@ -1,4 +1,4 @@
-"""Output files of a command: checked before the work, written after it, whole or not at all."""
+"""Output files of a command: checked before the work, written atomically after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")  # of labels
 
 
 class Outputs:
-    """The output files of a command by option; None for an output that is not asked for.
+    """The output files of a command by option; None for an output that is not requested.
 
     No output may be one of the `inputs`, or lie in one that is a folder. The first may be "-",
     standard output, unless the command prints JSON there.
@@ -52,7 +52,7 @@ class Outputs:
             raise omcal.datasets.DataError(f"{first} - and --json both print; leave one out.")
         for option, path in self._files.items():
             if path == STDOUT and option != first:
-                raise omcal.datasets.DataError(f"{option} - is no file; only {first} can be -.")
+                raise omcal.datasets.DataError(f"{option} - is not a file; only {first} can be -.")
             if path != STDOUT:
                 require_writable(path, inputs, option)
         for (one, path), (other, twin) in combinations(self._files.items(), 2):
@@ -64,10 +64,10 @@ class Outputs:
     def write(
         self, option: str, write: Callable[[Path], object], *, elsewhere: bool = False
     ) -> str | None:
-        """Write the file of an option, if it is asked for; return its path.
+        """Write the file of an option, if it is requested; return its path.
 
-        A failure is kept for `print`, so that it costs no other file. `elsewhere` then writes the
-        file to the first of the usual folders that takes it.
+        `print` raises a failure later, so that the other files are still written. With
+        `elsewhere` the file then goes to the first usual folder that can be written to.
         """
         path = self._files.get(option)
         if path is None:
@@ -91,7 +91,7 @@ class Outputs:
     def write_labels(
         self, model: Any, labels: Array, data: MultiViewData, X: Any, certainty: bool | None
     ) -> str | None:
-        """Write the clusters of the samples X to --out, where it can with their certainty."""
+        """Write the clusters of the samples X to --out, with certainties if the format has room."""
         ending = self._files.get("--out", STDOUT).suffix.lower()
         certain = certainty is not False and ending != ".npy"
 
@@ -101,9 +101,9 @@ class Outputs:
         return self.write("--out", write, elsewhere=True)
 
     def print(self, result: Mapping[str, Any], show: Callable[[Any], None]) -> None:
-        """Print the result, and raise for the files that could not be written.
+        """Print the result, and raise if files could not be written.
 
-        Beside a file on standard output only the notes are printed, on standard error.
+        With a file on standard output only the notes are printed, on standard error.
         """
         if not self.to_stdout:
             deliver(result, show, as_json=self._as_json, quiet=self._quiet)
@@ -115,7 +115,7 @@ class Outputs:
 
 
 def require_writable(path: Path, inputs: Sequence[Path] = (), option: str = "--out") -> None:
-    """Refuse an output before the work, not after it."""
+    """Refuse an output that cannot be written, before the work."""
     from omcal.machine.files import require_replaceable
 
     for taken in inputs:
@@ -123,8 +123,7 @@ def require_writable(path: Path, inputs: Sequence[Path] = (), option: str = "--o
             raise omcal.datasets.DataError(f"{path} is the input; choose another {option}.")
         if taken.is_dir() and Path(os.path.realpath(path)).is_relative_to(taken.resolve()):
             raise omcal.datasets.DataError(
-                f"{path} lies in the input {taken}, of which it would become a part; choose "
-                f"another {option}."
+                f"{path} lies in the input folder {taken}; choose another {option}."
             )
     folder = path.parent
     if not folder.is_dir():
@@ -151,7 +150,7 @@ def _print_file(write: Callable[[Path], object]) -> None:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two paths name one file, which need not exist."""
+    """Whether two paths name the same file, which need not exist."""
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)
@@ -181,7 +180,7 @@ def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
 
 
 def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[Any]]:
-    """Return the columns beside the labels: names, where clusters have any.
+    """Return the columns besides the labels: the names of clusters, if they have any.
 
     With the samples X also the probability of their cluster, and the second choice.
     """
@@ -229,7 +228,7 @@ def write_labels(
             _write_parquet(temporary, {title: list(names), "cluster": labels, **further})
         else:
             with temporary.open("w", newline="", encoding="utf-8") as stream:
-                # The writer quotes the line ends that it writes; a name may hold either kind.
+                # The writer quotes only the line end that it writes; a name may contain any.
                 lines = SimpleNamespace(write=lambda line: stream.write(line[:-2] + "\n"))
                 delimiter = "\t" if ending == ".tsv" else ","
                 writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
@@ -249,7 +248,7 @@ def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
         values = [escaped(value) if isinstance(value, str) else value for value in row]
         cells = [openpyxl.cell.WriteOnlyCell(sheet, value) for value in values]
         for cell in cells:
-            if cell.data_type == "f":  # a name that begins with "=" is no formula
+            if cell.data_type == "f":  # a name that begins with "=" must not become a formula
                 cell.data_type = "s"
         sheet.append(cells)
     with path.open("wb") as file:

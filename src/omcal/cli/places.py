@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster, and by processes that were started together."""
+"""Fits on a Dask cluster, and fits by several ranks that torchrun has started."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
 
 
 def fit_on_dask(model: Any, views: NamedViews, dask: str) -> None:
-    """Fit the model to the views on a Dask cluster that is closed after it."""
+    """Fit the model on a Dask cluster, which is closed at the end."""
     inner: Any = getattr(model, "estimator", model)  # inside a Consensus
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise ImportError('--dask needs Dask; pip install "dask[array]" distributed') from error
+        raise ImportError('--dask needs Dask: pip install "dask[array]" distributed') from error
     import numpy as np
 
     with ExitStack() as stack:
@@ -80,9 +80,9 @@ def fit_on_dask(model: Any, views: NamedViews, dask: str) -> None:
 
 
 def fit_together(model: Any, views: NamedViews) -> None:
-    """Fit the model with the other processes that torchrun has started, each to its rows.
+    """Fit the model with the other ranks that torchrun has started, each to its rows.
 
-    All of them end with the labels of all rows.
+    All ranks end with the labels of all rows.
     """
     inner: Any = getattr(model, "estimator", model)
     ranks = _join_group(inner.device)
@@ -96,7 +96,7 @@ def fit_together(model: Any, views: NamedViews) -> None:
 
 
 def _join_group(device: str) -> Ranks:
-    """Join the default group of PyTorch that torchrun describes in the environment."""
+    """Join PyTorch's default group, as torchrun describes it in the environment."""
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         raise ValueError(
             "--collective is for processes that are started together; start them with torchrun "
@@ -108,7 +108,7 @@ def _join_group(device: str) -> Ranks:
     if device.startswith("cuda"):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     start_group()
-    # Threads of a group that is still there when Python ends abort the process.
+    # If the group still exists when Python exits, its threads abort the process.
     atexit.register(torch.distributed.destroy_process_group)
     return Ranks("world")
 
@@ -119,14 +119,14 @@ def _gather_labels(model: Any, ranks: Ranks) -> None:
 
     import numpy as np
 
-    def joined(own: Any) -> Any:
-        return np.concatenate(ranks.each(lambda: np.asarray(own)))
+    def gathered(local: Any) -> Any:
+        return np.concatenate(ranks.each(lambda: np.asarray(local)))
 
-    model.labels_ = joined(model.labels_)
+    model.labels_ = gathered(model.labels_)
     if hasattr(model, "runs_"):
-        model.certainty_ = joined(model.certainty_)
-        model.runs_ = [replace(run, labels=joined(run.labels)) for run in model.runs_]
-        model.estimator_.labels_ = joined(model.estimator_.labels_)
+        model.certainty_ = gathered(model.certainty_)
+        model.runs_ = [replace(run, labels=gathered(run.labels)) for run in model.runs_]
+        model.estimator_.labels_ = gathered(model.estimator_.labels_)
 
 
 def _detach(*models: Any) -> None:
@@ -145,15 +145,15 @@ def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[s
         return {**options, "n_workers": workers}
     from omcal.machine.memory import format_bytes
 
-    least = _least_memory(views)
-    if memory_limit < least:
-        named = int(1.05 * least / 10**6) + 1  # the same process may take a little more next time
+    per_worker = _least_memory(views)
+    if memory_limit < per_worker:
+        least_mb = int(1.05 * per_worker / 10**6) + 1  # the measured memory varies
         raise ValueError(
-            f"--memory-limit {format_bytes(memory_limit)} is too little for a process of Dask, "
-            f"which would be started again and again; give at least {named}MB, or "
-            "leave out --dask, for which less will do."
+            f"--memory-limit {format_bytes(memory_limit)} is too little for a Dask worker, which "
+            f"would be restarted again and again; give at least {least_mb}MB, or "
+            "leave out --dask, as a fit without Dask needs less."
         )
-    workers = min(workers, memory_limit // least)
+    workers = min(workers, memory_limit // per_worker)
     return {**options, "n_workers": workers, "memory_limit": memory_limit // workers}
 
 
@@ -165,29 +165,31 @@ def _least_memory(views: Mapping[str, Any]) -> int:
 
     arrays = [view for view in views.values() if isinstance(view, np.ndarray)]
     sizes = [array.nbytes for array in arrays]
-    here = sum(array.nbytes for array in arrays if not isinstance(array, np.memmap))
-    bare = psutil.Process().memory_info().rss - here
-    # A block as it comes, scaled, and on its way to the anchors.
+    in_memory = sum(array.nbytes for array in arrays if not isinstance(array, np.memmap))
+    libraries = psutil.Process().memory_info().rss - in_memory
+    # Three copies of a block: as read, scaled, and in the sample for the anchors.
     blocks = 3 * sum(min(size, _CHUNK_BYTES) for size in sizes)
-    # Beyond this share of its memory a worker takes no more work.
+    # A worker that uses more than this share of its memory pauses.
     share = dask.config.get("distributed.worker.memory.pause", None) or 1.0
-    return int((max(bare, 0) + blocks) / share)
+    return int((max(libraries, 0) + blocks) / share)
 
 
-def _in_chunks(name: str, view: Any, here: Any = None) -> Any:
+def _in_chunks(name: str, view: Any, present: Any = None) -> Any:
     """Return a view that workers can read: a file unchanged, an array in chunks of rows.
 
-    Samples that are not `here` get rows of NaN, the only mark that goes with the chunks.
+    Samples that are not `present` become rows of NaN, since chunks carry no mask.
     """
     import numpy as np
 
     if isinstance(view, np.memmap):
         return view
     if not isinstance(view, np.ndarray):
-        raise omcal.datasets.DataError(f"view {name!r} is sparse; --dask takes dense views.")
+        raise omcal.datasets.DataError(
+            f"view {name!r} is sparse; make it dense for --dask, or leave out --dask."
+        )
     import dask.array as da
 
-    if here is not None and not here.all():
-        view = np.where(here[:, None], view, np.nan)
+    if present is not None and not present.all():
+        view = np.where(present[:, None], view, np.nan)
     rows = max(1, _CHUNK_BYTES // max(1, view.shape[1] * view.itemsize))
     return da.from_array(view, chunks=(rows, -1))

@@ -1,4 +1,4 @@
-"""`omcal predict`: the clusters of a saved model for the samples of a file."""
+"""`omcal predict`: assign the samples of a file to the clusters of a saved model."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def load_for(model: Any, reading: Reading) -> tuple[MultiViewData, Any, list[str
     fitted = list(model.view_names_)
     data = reading.load() if reading.views is not None else _load(reading, fitted)
     X = data.views.raw()  # mixed tables are encoded as in the fit
-    if reading.views is not None:  # in the order of the model's, whatever they are called
+    if reading.views is not None:  # given in the order of the model's views, under any names
         if len(X) != len(fitted):
             raise omcal.datasets.DataError(
                 f"--views names {len(X)} views; name one for each of {', '.join(fitted)}."
@@ -93,7 +93,7 @@ def load_for(model: Any, reading: Reading) -> tuple[MultiViewData, Any, list[str
 
 
 def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
-    """Load the views of the model; some of them where the files hold no others."""
+    """Load the views of the model, or the views in the files if the model has all of them."""
     try:
         return reading.load(views=fitted)
     except omcal.datasets.DataError as error:
@@ -102,15 +102,15 @@ def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
             if set(data.views) <= set(fitted):
                 return data
         except omcal.datasets.DataError:
-            pass  # the first error says more
+            pass  # the first error is more specific
         raise omcal.datasets.DataError(
             f"{error} The model was fitted on the views {', '.join(fitted)}; "
-            f"{_offer(reading, fitted)}name the views of FILE in this order with --views."
+            f"{_naming_hint(reading, fitted)}name the views of FILE in this order with --views."
         ) from error
 
 
-def _offer(reading: Reading, fitted: list[str]) -> str:
-    """Return words that say which file holds which view, as far as the names tell."""
+def _naming_hint(reading: Reading, fitted: list[str]) -> str:
+    """Return a hint to name the view of each file, guessed from the file names."""
     words = []
     for path in reading.paths:
         views = [name for name in fitted if name.lower() in path.stem.lower()]

@@ -1,4 +1,4 @@
-"""The files that a command reads, and the options that say how."""
+"""The files that a command reads, and the options for reading them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ Header = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """The files to read, and the options that say how."""
+    """The files to read, and the options for reading them."""
 
     files: Files
     views: options.ViewNames = None
@@ -83,10 +83,10 @@ class Reading:
     header: Header = None
     stdin: Path | None = None  # a copy of standard input
 
-    def load(self, **instead: Any) -> MultiViewData:
-        """Load the data set; `instead` replaces some arguments of `load_views`."""
+    def load(self, **changes: Any) -> MultiViewData:
+        """Load the data set; `changes` replace arguments of `load_views`."""
         paths, choices = self.arguments()
-        return omcal.datasets.load_views(paths, **{**choices, **instead})
+        return omcal.datasets.load_views(paths, **{**choices, **changes})
 
     def arguments(self) -> tuple[list[Path] | dict[str, Path], dict[str, Any]]:
         """Return the arguments of `load_views` and `describe`."""
@@ -101,11 +101,11 @@ class Reading:
 
     @property
     def paths(self) -> list[Path]:
-        """Return the files without the names of their views."""
+        """Return the paths, without view names."""
         return [path for _, path in self._parts()]
 
     def _parts(self) -> list[tuple[str | None, Path]]:
-        """Return the path of each file, with the name of its view where it is VIEW=FILE."""
+        """Return (view name or None, path) of each file; the name is from VIEW=FILE."""
         parts = []
         for word in self.files:
             name, _, path = word.partition("=")
@@ -115,7 +115,7 @@ class Reading:
         return parts
 
     def _named_files(self) -> dict[str, Path]:
-        """Return the files by the names of their views; empty where no view is named."""
+        """Return the paths by view name; an empty dict if no view is named."""
         parts = self._parts()
         if all(name is None for name, _ in parts):
             return {}
@@ -126,7 +126,7 @@ class Reading:
         return dict(zip(names, self.paths, strict=True))
 
     def by_stem(self) -> Reading:
-        """Return a reading that names the view of each file after the file."""
+        """Return a copy in which the view of each file has the name of the file."""
         named = [f"{name or path.stem}={path}" for name, path in self._parts()]
         return replace(self, files=named)
 
@@ -156,7 +156,7 @@ class Reading:
         return " + ".join(path.name for path in self.paths)
 
     def words(self) -> list[str]:
-        """Return the words of the command line that read the same."""
+        """Return the command-line arguments for the same files and options."""
         words = list(self.files)
         for option, value in {
             "--views": self.views,
@@ -173,7 +173,7 @@ class Reading:
 
 @contextmanager
 def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
-    """Copy standard input to a file for as long as the block runs, if a word stands for it."""
+    """Copy standard input to a file for the duration of the block, if one of `words` is "-"."""
     times = sum(word == "-" or (word or "").endswith("=-") for word in words)
     if not times:
         yield None
@@ -189,36 +189,36 @@ def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
         try:
             yield path
         except omcal.datasets.DataError as error:
-            said = str(error).replace(str(path), "standard input")
-            raise omcal.datasets.DataError(said) from error.__cause__
+            message = str(error).replace(str(path), "standard input")
+            raise omcal.datasets.DataError(message) from error.__cause__
 
 
 def reads(*, labels: bool = True, views: Any = options.ViewNames) -> Callable[[Command], Command]:
-    """Give a command files in the place of its argument `reading`, and the options to read them.
+    """Replace the parameter `reading` of a command by files and the options for reading them.
 
-    `labels` says whether it may know the classes; `views` is its option --views.
+    `labels` says whether the command has the option --labels; `views` is its option --views.
     """
     types = get_type_hints(Reading, include_extras=True)
     left_out = {"stdin"} if labels else {"stdin", "labels"}
-    taken = {
+    parameters = {
         field.name: (types[field.name], field.default)
         for field in fields(Reading)
         if field.name not in left_out
     }
-    taken |= {"files": (Files, inspect.Parameter.empty), "views": (views, None)}
+    parameters |= {"files": (Files, inspect.Parameter.empty), "views": (views, None)}
 
     @contextmanager
-    def given(**said: Any) -> Iterator[Reading]:
-        with standard_input([*said["files"], said.get("labels")]) as stdin:
-            yield Reading(**said, stdin=stdin)
+    def reading_of(**arguments: Any) -> Iterator[Reading]:
+        with standard_input([*arguments["files"], arguments.get("labels")]) as stdin:
+            yield Reading(**arguments, stdin=stdin)
 
-    return gathers("reading", taken, given)
+    return gathers("reading", parameters, reading_of)
 
 
 def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
     """Return remarks on ids, labels, columns and absent samples.
 
-    The columns of `new` samples are encoded as the model says, so that nothing is said of them.
+    The columns of `new` samples are encoded as in the model, so there are no remarks on them.
     """
     from omcal.datasets._data import other_notes
 
@@ -233,7 +233,7 @@ def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
 def suggested(
     number: int | None, data: MultiViewData, parameters: Mapping[str, Any], seed: int
 ) -> tuple[int, ClusterNumber | None]:
-    """Return the number of clusters, or the one that the data suggest, with the reason."""
+    """Return the number of clusters: as given, or as suggested by the data, with the suggestion."""
     if number is not None:
         return number, None
     same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}

@@ -87,7 +87,7 @@ def reproduce(
     given = {"seeds": seeds, "jobs": jobs, "time_limit": time_limit, "memory_limit": memory_limit}
     settings |= {name: value for name, value in given.items() if value is not None}
     plan = Plan(paper, settings["seeds"], quick).limited_to(names(only) or ())
-    require("matplotlib", "figures")  # before hours of work, not after them
+    require("matplotlib", "figures")  # fail before hours of work, not after them
     out.mkdir(parents=True, exist_ok=True)
     left = [] if from_records else _run(plan, data, out, settings, quiet)
     try:

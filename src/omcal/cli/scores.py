@@ -29,7 +29,7 @@ TITLES = {
     "precision": "precision",
     "recall": "recall",
 }
-"""Every score in the order it is shown; the mutual information says how it is normalised."""
+"""Titles of the scores in the order of display; that of NMI states its normalisation."""
 
 PAPER_SCORES = tuple(name for name in TITLES if name != "recall")
 """The scores that the paper reports."""
@@ -43,7 +43,7 @@ _KINDS = (
 
 
 def print_clusters(sizes: Sequence[int], scores: dict[str, float] | None = None) -> None:
-    """Print the sizes of the clusters, of many only the largest, and the scores of the paper."""
+    """Print the sizes of the clusters (at most 30, the largest) and the scores of the paper."""
     n = sum(sizes)
     listed = sorted(sorted(range(len(sizes)), key=lambda c: -sizes[c])[:_LISTED_CLUSTERS])
     title = "Clusters" if len(listed) == len(sizes) else f"The {len(listed)} largest clusters"
@@ -74,8 +74,8 @@ def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
 def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
     """Return the labels in two files for the same samples, and notes on how they were matched.
 
-    They are matched by id where both files have ids, else by their order. Samples without a known
-    label in one of them are left out.
+    Samples are matched by id if both files have ids, otherwise by position. Samples without a
+    known label in one of the files are left out.
     """
     from omcal.datasets._data import as_member, is_known
     from omcal.datasets.loading import read_labels
@@ -118,7 +118,7 @@ def score(
 ) -> None:
     """Compare the clusters in PRED with the classes in TRUE.
 
-    Samples are matched by their ids where both files have ids.
+    Samples are matched by id if both files have ids, otherwise by position.
     """
     with standard_input([str(true), str(pred)]) as stdin:
         given = [stdin if stdin and str(path) == "-" else path for path in (true, pred)]

@@ -13,7 +13,7 @@ from omcal.cli.console import report_line, stdout
 from omcal.cli.options import with_scales
 from omcal.cli.outputs import Outputs, require_ending
 from omcal.cli.reading import Reading, reads, remarks
-from omcal.cli.tune import numbers
+from omcal.cli.tune import parse_numbers
 
 Page = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="HTML", help="Write the tree to this page.")
@@ -37,7 +37,7 @@ def tree(
 
     The page shows for each cluster its features, and has the labels of each level to download.
     """
-    listed = None if levels is None else numbers("--levels", levels, int)
+    listed = None if levels is None else parse_numbers("--levels", levels, int)
     require_ending(out, "--out", (".html", ".htm"))
     outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json, quiet=quiet)
     data = reading.load(labels=False)

@@ -40,22 +40,22 @@ def tune(
     """Compare parameters of OMCAL on FILE without labels.
 
     The columns of the table: stability is the agreement of fits with other seeds to other parts of
-    the samples; "in the views" is the share of the views' graphs that the clusters explain;
-    silhouette says how well they are separated. Each fit is one run. Labels in FILE are not read.
-    On labelled sets the setting that ranks first was hardly better than the defaults.
+    the samples; "in the views" is the share of the graphs of the views that the clusters explain;
+    silhouette measures how well the clusters are separated. Each fit is one run. Labels in FILE are
+    not read. On labelled sets the setting that ranks first was hardly better than the defaults.
     """
     given = options.cluster_number(clusters)
     data = reading.load(labels=False)
     n_clusters, suggestion = suggested(given, data, with_scales({}, data), seed)
-    per_cluster = numbers("--anchors-per-cluster", anchors_per_cluster)
+    per_cluster = parse_numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {
         "scale": [
             with_scales({"scale": word}, data)["scale"] for word in options.names(scale) or ["auto"]
         ],
         "weighting": options.names(weighting) or ["distinct"],
         "n_anchors": [max(round(m * n_clusters), n_clusters + 1, 6) for m in per_cluster],
-        "beta": numbers("--beta", beta),
-        "gamma": numbers("--gamma", gamma),
+        "beta": parse_numbers("--beta", beta),
+        "gamma": parse_numbers("--gamma", gamma),
     }
     trials = omcal.select.tune_without_labels(
         data.views,
@@ -63,23 +63,23 @@ def tune(
         grid,
         n_fits=fits,
         random_state=seed,
-        progress=lambda trial: None if quiet else report_line(_line(trial)),
+        progress=lambda trial: None if quiet else report_line(_progress_line(trial)),
     )
     result = {
         "file": reading.source,
         "labels_used": False,
         "n_clusters": n_clusters,
         "suggestion": suggestion,
-        "trials": [_plain(t) for t in trials],
+        "trials": [_as_dict(t) for t in trials],
         "notes": remarks(data),
     }
     deliver(result, lambda _: _show(reading, n_clusters, trials), as_json=as_json, quiet=quiet)
 
 
-def numbers(option: str, listed: str, kind: type = float) -> list[Any]:
+def parse_numbers(option: str, text: str, kind: type = float) -> list[Any]:
     """Return the numbers of an option whose values are separated by commas."""
     values = []
-    for word in options.names(listed) or []:
+    for word in options.names(text) or []:
         try:
             values.append(kind(word))
         except ValueError as error:
@@ -90,20 +90,20 @@ def numbers(option: str, listed: str, kind: type = float) -> list[Any]:
     return values
 
 
-def _line(trial: Trial) -> str:
-    settings = ", ".join(f"{name} {_word(value)}" for name, value in trial.parameters.items())
+def _progress_line(trial: Trial) -> str:
+    settings = ", ".join(f"{name} {_text(value)}" for name, value in trial.parameters.items())
     if trial.error:
         return f"{settings}: {trial.error}"
     return f"{settings}: stability {trial.stability:.3f}, in the views {trial.in_views:.3f}"
 
 
-def _word(value: Any) -> str:
-    if isinstance(value, dict):  # "auto" of data whose source says what some views hold
+def _text(value: Any) -> str:
+    if isinstance(value, dict):  # "auto" for data whose source states the scaling of some views
         return "auto"
     return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
 
-def _plain(trial: Trial) -> dict[str, object]:
+def _as_dict(trial: Trial) -> dict[str, object]:
     scores = {name: getattr(trial, name) for name in ("stability", "silhouette", "explained")}
     return {
         "rank": trial.rank,
@@ -118,7 +118,7 @@ def _show(reading: Reading, clusters: int, trials: list[Trial]) -> None:
     rows = [
         (
             str(trial.rank),
-            *(_word(value) for value in trial.parameters.values()),
+            *(_text(value) for value in trial.parameters.values()),
             *(("failed", "", "") if trial.error else (f"{score:.3f}" for score in scores)),
         )
         for trial in trials[:_LISTED]
@@ -132,8 +132,8 @@ def _show(reading: Reading, clusters: int, trials: list[Trial]) -> None:
         stdout().print("No setting could be fitted.")
         return
     words = " ".join(
-        f"--{name.removeprefix('n_')} {_word(value)}" for name, value in best.parameters.items()
+        f"--{name.removeprefix('n_')} {_text(value)}" for name, value in best.parameters.items()
     )
     files = shlex.join(reading.words())
-    # Not wrapped: it is there to be copied.
+    # Not wrapped, so that it can be copied.
     stdout().print(f"Next: omcal cluster {files} --clusters {clusters} {words}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`omcal update`: add the samples of a file to a saved model, and say what has moved."""
+"""`omcal update`: add the samples of a file to a saved model, and report drift."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def update(
     data, X, absent = load_for(model, reading)
     if absent:
         raise omcal.datasets.DataError(
-            f"the views {', '.join(absent)} of the model are missing, and an update needs all; "
-            "omcal predict does without them."
+            f"the views {', '.join(absent)} of the model are missing, and an update needs all "
+            "views; omcal predict works without them."
         )
     with collected_warnings() as warned:
         drift = model.drift(X)

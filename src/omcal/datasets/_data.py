@@ -24,23 +24,23 @@ from omcal.views.pair import DataError, Ids, Member
 from omcal.views.present import rows_present
 from omcal.views.stored import StoredTable
 
-# Deflate expands one byte to at most 1032; an array that declares more was not stored. Some codecs
-# are denser, and empty chunks need not be stored: SLACK bytes per file are allowed for them.
+# Deflate expands a byte to at most 1032 bytes; an array that declares more cannot be in the file.
+# Some codecs are denser, and empty chunks need not be stored: SLACK bytes per file allow for them.
 MAX_EXPANSION = 1032
 SLACK = 16 * 2**20
 _slack: ContextVar[int] = ContextVar("slack", default=SLACK)
 _source: ContextVar[Path | None] = ContextVar("source", default=None)
 
-# Ratio of a fixed-width array to its text at most: one long text makes the whole array wide.
+# Largest ratio of a fixed-width array to its text: one long text makes the whole array wide.
 MAX_PADDING = 32
 
-# Most sparse code has 32-bit column indices.
+# Most code for sparse matrices has 32-bit column indices.
 MAX_WIDTH = 2**31 - 1
 
 Variable: TypeAlias = Any  # an array, a CSR array, a function that reads it, or a list of arrays
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 ROW_NUMBERS = ""  # the name of ids that merely number the rows
-_BLOCK_ROWS = 4096  # of a mapped file at a time
+_BLOCK_ROWS = 4096  # rows of a mapped file to read at a time
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Contents:
     """Named variables of a file.
 
     A variable is an array of any shape, a CSR array, a list of arrays (a MATLAB cell), or a
-    function that reads a matrix, called where it is chosen as a view. In a `table` the variables
-    are columns, which form views by the prefixes of their names. `default_views` are taken where
-    the user names none; without them the usual names decide. `present`, `feature_names` and
-    `scales` belong to views, by name; `ids` name the samples.
+    function that reads a matrix and is called if the matrix is chosen as a view. In a `table` the
+    variables are columns, which form views by the prefixes of their names. `default_views` are
+    taken if the user names no views; without them the usual names decide. `present`,
+    `feature_names` and `scales` have an entry per view name; `ids` name the samples.
     """
 
     format: str
@@ -67,7 +67,7 @@ class Contents:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn every failure of the parsers inside into a DataError that names the file."""
+    """Convert every failure of a parser in the block into a DataError that names the file."""
     token, source = _slack.set(SLACK), _source.set(path)
     try:
         yield
@@ -122,7 +122,7 @@ def text_array(words: Sequence[str]) -> Array | None:
 
 
 def text_fits(n: int, itemsize: int, n_letters: int) -> bool:
-    """Whether n texts of `itemsize` bytes are justified by their letters and by their file."""
+    """Whether the letters and the size of the file justify n texts of `itemsize` bytes."""
     n_bytes = n * itemsize
     if n_bytes <= SLACK:
         return True
@@ -135,7 +135,7 @@ def text_fits(n: int, itemsize: int, n_letters: int) -> bool:
 def stored_bytes(path: Path) -> int:
     """Return the size of a file, or of all files in a folder without links and devices.
 
-    A link may lead anywhere or in a circle; reading a pipe or a device may never end.
+    Links may lead anywhere or form a cycle; reading a pipe or a device may never end.
     """
     if not path.is_dir():
         return path.stat().st_size
@@ -194,7 +194,7 @@ class MultiViewData:
     name : str
         Name of the data set.
     source : str
-        Origin, in words.
+        Origin of the data, in words.
     present : dict, optional
         Name -> boolean array of shape (n_samples,), False where the sample is absent from the
         view; there a dense view has a row of NaN and a sparse one a row of zeros. None where every
@@ -204,14 +204,14 @@ class MultiViewData:
     label_name : str, optional
         Name of the labels in the source.
     ids : ndarray of str of shape (n_samples,), optional
-        The name of each sample, all different.
+        Distinct names of the samples.
     id_name : str, optional
         Name of the ids in the source.
     notes : tuple of str
-        Choices that were made and columns that were left out on reading.
+        Choices that reading made, and columns that it left out.
     scales : dict
-        Name -> `scale` of `OMCAL` for the views of which the source says what they hold: components
-        in AnnData and MuData. ``OMCAL(scale=data.scales)`` recognises the others.
+        Name -> `scale` of `OMCAL`, for views whose source states their kind: components in AnnData
+        and MuData. With ``OMCAL(scale=data.scales)`` the kinds of the others are recognised.
 
     Examples
     --------
@@ -244,7 +244,7 @@ class MultiViewData:
             if isinstance(view, np.ma.MaskedArray):
                 raise DataError(
                     f"view {name!r} is a masked array; put NaN in the rows of absent samples, or "
-                    "say with present= which are there."
+                    "pass present= with a mask of the samples in the view."
                 )
         require_equal_lengths(self.views, DataError)
         if self.labels is not None and self.labels.shape != (self.n_samples,):
@@ -257,7 +257,7 @@ class MultiViewData:
         ):
             raise DataError(
                 f"there are {self.n_samples} samples and {len(np.unique(self.ids))} different ids; "
-                "give each sample one of its own."
+                "give each sample a different id."
             )
         for name, mask in (self.present or {}).items():
             if name not in self.views or mask.shape != (self.n_samples,):
@@ -265,7 +265,7 @@ class MultiViewData:
                     f"present={name!r} of shape {mask.shape} belongs to no view of "
                     f"{self.n_samples} samples."
                 )
-        # The views keep the names of their features and the absent samples on their way to `fit`.
+        # NamedViews carry the feature names and the absent samples to `fit`.
         named = NamedViews(self.views, self.feature_names, self.present)
         object.__setattr__(self, "views", named)
 
@@ -293,7 +293,7 @@ class MultiViewData:
 
 
 def encoded(data: MultiViewData) -> MultiViewData:
-    """Return the data set with its mixed tables as views of numbers, and notes on the columns."""
+    """Return the data set with mixed tables encoded as numbers, and with notes on the columns."""
     views, encoding = encode_tables(data.views, None, None, tell=False)
     if not encoding:
         return data
@@ -313,7 +313,7 @@ def _column_notes(encoding: Encoding) -> list[str]:
 
 
 def other_notes(data: MultiViewData) -> list[str]:
-    """Return the notes on anything but the columns of mixed tables."""
+    """Return the notes, except those on the columns of mixed tables."""
     said = _column_notes(data.views.encoding)
     return [note for note in data.notes if note not in said]
 

@@ -10,16 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from omcal.datasets._columns import (
+    ALL_COLUMNS,
     FEATURE_TITLES,
     PRESENT_SUFFIX,
     VIEW_TITLES,
     VIEWS_NAMES,
-    WHOLE,
     choose_ids,
     could_be_labels,
     group_columns,
     is_label_name,
-    turned_table,
+    transposed_table,
 )
 from omcal.datasets._data import (
     MAX_WIDTH,
@@ -41,7 +41,7 @@ from omcal.views.pair import DataError
 
 @dataclass(frozen=True)
 class Choice:
-    """Options of a user for a file: views, labels, ids and orientation."""
+    """The options of the user for a file: views, labels, ids and orientation."""
 
     views: Sequence[str] | None = None
     labels: str | bool | None = None
@@ -54,14 +54,14 @@ class NoViewError(DataError):
 
 
 def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiViewData:  # noqa: B008
-    """Build the data set: choose the labels, choose the views, turn them to samples in rows."""
+    """Build the data set: choose labels and views, and transpose views to samples in rows."""
     views, labels = choice.views, choice.labels
     is_table = contents.table
     contents = as_matrices(contents, choice)
     notes = list(contents.notes)
     vectors = label_vectors(contents)
     label_name = _choose_labels(contents, vectors, labels, notes)
-    # The number of labels decides which side of a matrix is the samples, even if labels=False.
+    # The number of labels decides which axis of a matrix is the samples, even if labels=False.
     guide = label_name or _choose_labels(contents, vectors, None, [])
     n_labels = len(vectors[guide]) if guide else None
 
@@ -76,8 +76,8 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
         )
     loaded = {name: matrix() if callable(matrix := matrices[name]) else matrix for name in chosen}
     if choice.transpose and not is_table:
-        loaded = {name: _turned(matrix) for name, matrix in loaded.items()}
-        notes.append("turned: the columns of the matrices are the samples")
+        loaded = {name: _transposed(matrix) for name, matrix in loaded.items()}
+        notes.append("transposed: the columns of the matrices are the samples")
     final = _samples_in_rows(loaded, n_labels, guide, fixed=choice.transpose)
     unused = [name for name in matrices if name not in chosen]
     if unused:
@@ -113,7 +113,7 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
 
 
 def _refuse_nul(names: Mapping[str, Sequence[str] | Array | None]) -> None:
-    """Refuse names with a NUL in them, which pages and other programs cut off or drop."""
+    """Refuse names with a NUL character, at which browsers and other programs cut them off."""
     for kind, texts in names.items():
         for text in [] if texts is None else np.asarray(texts).tolist():
             if isinstance(text, str) and "\0" in text:
@@ -125,15 +125,15 @@ def as_matrices(contents: Contents, choice: Choice) -> Contents:
     if not contents.table:
         return contents
     if choice.transpose:
-        return turned_table(contents, choice.ids)
+        return transposed_table(contents, choice.ids)
     return group_columns(contents, choice.views, choice.labels, choice.ids)
 
 
 def view_names(contents: Contents, choice: Choice) -> list[str]:
-    """Return the names of all variables that could be a view."""
+    """Return the names of all variables that can be views."""
     grouped = as_matrices(contents, replace(choice, views=()))
     names = list(_matrices(grouped, None)[0])
-    return names if not contents.table or WHOLE in names else [*names, WHOLE]
+    return names if not contents.table or ALL_COLUMNS in names else [*names, ALL_COLUMNS]
 
 
 def label_vectors(contents: Contents) -> dict[str, Array]:
@@ -162,7 +162,7 @@ def _as_vector(value: Variable) -> Array | None:
 
 
 def _cell_vector(cell: list[Variable]) -> Array | None:
-    """Return labels from a MATLAB cell: one string per sample, or one vector repeated per view."""
+    """Return the labels in a MATLAB cell: a string per sample, or the same vector per view."""
     if cell and all(isinstance(item, str) for item in cell):
         return text_array(cell)
     vectors = [None if isinstance(item, str) else _as_vector(item) for item in cell]
@@ -198,7 +198,7 @@ def _choose_labels(
 
 
 def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Variable], list[str]]:
-    """Return every variable that could be a view, and the names of the default views."""
+    """Return all variables that can be views, and the names of the default views."""
     matrices: dict[str, Variable] = {}
     usual: list[str] = []
     default = contents.default_views or _listed_views(contents)
@@ -233,7 +233,7 @@ def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
 
 
 def _titles(contents: Contents, fit: Callable[[list[str]], bool]) -> list[str]:
-    """Return the first list of distinct view names that fit; empty without one."""
+    """Return the first list of distinct view names that `fit` accepts; empty if there is none."""
     for name, value in contents.variables.items():
         vector = _as_vector(value) if name.lower() in VIEW_TITLES else None
         titles = [] if vector is None else [str(title) for title in vector.tolist()]
@@ -256,16 +256,16 @@ def _is_matrix(value: Variable) -> bool:
 def _samples_in_rows(
     matrices: dict[str, Matrix], n_labels: int | None, label_name: str | None, *, fixed: bool
 ) -> dict[str, Matrix]:
-    """Return every matrix with samples in rows, transposed where the labels prove it."""
+    """Return every matrix with samples in rows, transposed if the number of labels requires it."""
     n = n_labels if n_labels is not None else _common_length(matrices)
     sides = [(matrix.shape[0] == n, matrix.shape[-1] == n) for matrix in matrices.values()]
-    # A square view is oriented like the others; without others its rows are the samples.
+    # A square view is oriented like the others; if all are square, rows are the samples.
     in_columns = (False, True) in sides and (True, False) not in sides
-    turned = {
-        name: _turn(matrix, n, in_columns and not fixed, may_turn=not fixed)
+    oriented = {
+        name: _orient(matrix, n, in_columns and not fixed, may_transpose=not fixed)
         for name, matrix in matrices.items()
     }
-    misfits = {name: matrices[name] for name, view in turned.items() if view is None}
+    misfits = {name: matrices[name] for name, view in oriented.items() if view is None}
     if misfits:
         fitting = [name for name in matrices if name not in misfits]
         choose = f"the views that have one, views=[{listed(fitting)}], or " if fitting else ""
@@ -273,24 +273,24 @@ def _samples_in_rows(
             f"views without a side of {n} samples, the number of labels in {label_name!r}: "
             f"{listed_shapes(misfits)}; choose {choose}other labels=."
         )
-    return {name: _tidy(view, name) for name, view in turned.items() if view is not None}
+    return {name: _tidy(view, name) for name, view in oriented.items() if view is not None}
 
 
-def _turn(matrix: Matrix, n: int, in_columns: bool, *, may_turn: bool) -> Matrix | None:
+def _orient(matrix: Matrix, n: int, in_columns: bool, *, may_transpose: bool) -> Matrix | None:
     rows, columns = matrix.shape[0] == n, matrix.shape[-1] == n
-    if columns and may_turn and (in_columns or not rows):
-        return _turned(matrix)
+    if columns and may_transpose and (in_columns or not rows):
+        return _transposed(matrix)
     if rows:
         return matrix
     return _from_triplets(matrix, n) if _are_triplets(matrix) else None
 
 
-def _turned(matrix: Matrix) -> Matrix:
+def _transposed(matrix: Matrix) -> Matrix:
     return np.moveaxis(matrix, -1, 0) if matrix.ndim > 2 else matrix.T
 
 
 def _common_length(matrices: dict[str, Matrix]) -> int:
-    """Return the number of samples without labels: the rows, equal in all views."""
+    """Return the number of samples if there are no labels: the number of rows of all views."""
     every = list(matrices.values())
     if len({matrix.shape[0] for matrix in every}) == 1:
         return int(every[0].shape[0])
@@ -298,7 +298,7 @@ def _common_length(matrices: dict[str, Matrix]) -> int:
         return int(max(matrix[:, 0].max() for matrix in every))
     in_columns = len({matrix.shape[-1] for matrix in every}) == 1
     remedy = (
-        "If their columns are the samples, say so with transpose=True (--transpose); otherwise name"
+        "If their columns are the samples, pass transpose=True (--transpose); otherwise name"
         if in_columns
         else "Name"
     )

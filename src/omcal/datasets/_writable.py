@@ -14,7 +14,7 @@ from omcal.datasets._columns import (
     PRESENT_SUFFIX,
     could_be_labels,
     is_label_name,
-    seems_id,
+    looks_like_ids,
     views_of,
 )
 from omcal.datasets._data import MultiViewData
@@ -28,11 +28,11 @@ LABELS, TITLES, IDS = "labels", "view_names", "ids"
 
 @dataclass(frozen=True)
 class Form:
-    """The function that writes a format, and which views the format can hold."""
+    """The function that writes a format, and the kinds of views that the format can hold."""
 
     write: Callable[[Path, MultiViewData], None]
     sparse: bool = True
-    masks: bool = True  # whether it says which samples are absent from a sparse view
+    masks: bool = True  # whether it stores which samples are absent from a sparse view
     names: Literal["any", "plain", "nested"] = "any"  # plain: no paths; nested: paths are groups
     folder: bool = False
 
@@ -40,10 +40,12 @@ class Form:
 def require_free_names(data: MultiViewData) -> None:
     """Refuse view names that are reserved, and labels that would not be read as labels."""
     if data.labels is not None and not could_be_labels(data.labels):
-        raise DataError("the labels are fractions, which are no classes; give them as text.")
-    for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
-        if taken in data.views:
-            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
+        raise DataError("the labels are fractions, which cannot be classes; give them as text.")
+    for reserved, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
+        if reserved in data.views:
+            raise DataError(
+                f"a view is called {reserved!r}; rename it, the {use} are stored there."
+            )
     for name in data.views:
         others = [other for other in data.views if other != name]
         parts = {name + PRESENT_SUFFIX} | {f"{name}.{part}" for part in (*SPARSE_PARTS, "shape")}
@@ -51,12 +53,12 @@ def require_free_names(data: MultiViewData) -> None:
             raise DataError(f"a view is called {name!r}; give it a name of visible characters.")
         for clash in parts & set(others):
             raise DataError(
-                f"a view is called {clash!r}; rename it, a part of {name!r} goes there."
+                f"a view is called {clash!r}; rename it, a part of {name!r} is stored there."
             )
 
 
-def require_held(data: MultiViewData, path: Path, form: Form) -> None:
-    """Refuse views that a format cannot give back: sparse ones, absent samples, odd names."""
+def require_storable(data: MultiViewData, path: Path, form: Form) -> None:
+    """Refuse views that a format cannot store: sparse views, absent samples, special names."""
     if form.names == "nested" and is_single_cell(name.split("/")[0] for name in data.views):
         raise DataError(
             f"with views called {list(data.views)}, {path} would be read as single cells; rename "
@@ -68,16 +70,16 @@ def require_held(data: MultiViewData, path: Path, form: Form) -> None:
                 f"view {name!r} is sparse, which {path.suffix or 'a folder of .npy files'} cannot "
                 "hold; use .npz, .mat, .h5, .zarr or .h5ad, or make it dense with toarray()."
             )
-        here = (data.present or {}).get(name)
-        if sparse.issparse(view) and not form.masks and here is not None and not here.all():
+        mask = (data.present or {}).get(name)
+        if sparse.issparse(view) and not form.masks and mask is not None and not mask.all():
             raise DataError(
-                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
-                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
+                f"view {name!r} is sparse and lacks {int((~mask).sum())} of {len(mask)} samples, "
+                f"which {path.suffix} cannot store; use .npz, .h5, .zarr or .h5ad, not {path}."
             )
         parts = name.split("/")
-        strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
-        strange |= form.folder and "\\" in name  # zarr and Windows read it for "/"
-        if form.names != "any" and (strange or (len(parts) > 1 and form.names != "nested")):
+        has_path_part = any(part == "" or part[0] == "." or "::" in part for part in parts)
+        has_path_part |= form.folder and "\\" in name  # zarr and Windows take it for "/"
+        if form.names != "any" and (has_path_part or (len(parts) > 1 and form.names != "nested")):
             raise DataError(
                 f"view {name!r} has a '/', a '\\', a '.' or '::' in its name, which {path} cannot "
                 "hold there; rename it, or use another format such as .npz."
@@ -91,7 +93,7 @@ def require_held(data: MultiViewData, path: Path, form: Form) -> None:
 
 
 def csv_header(data: MultiViewData) -> list[str]:
-    """Return column names from which the views are found again, with "_" or else ":"."""
+    """Return column names from which reading finds the views again, with "_", else ":"."""
     for separator in "_:":
         by_view = {name: _column_names(data, name, separator) for name in data.views}
         header = [column for columns in by_view.values() for column in columns]
@@ -106,18 +108,18 @@ def csv_header(data: MultiViewData) -> list[str]:
 
 
 def csv_id_name(data: MultiViewData, header: list[str]) -> str:
-    """Return the column name under which ids are found again: their own, or "id"."""
+    """Return a column name that reading recognises as ids: their own name, or "id"."""
     ids = np.asarray(data.ids)
     if all(map(is_number, ids.tolist())) and any("." in name for name in ids.tolist()):
         raise DataError("ids that are fractions would be read as numbers; use .npz.")
     own = str(data.id_name)
-    return own if own not in (*header, LABELS) and seems_id(own, ids) else "id"
+    return own if own not in (*header, LABELS) and looks_like_ids(own, ids) else "id"
 
 
 def require_features(header: list[str], rows: Array) -> None:
     """Refuse features that a table would read as labels, ids or row numbers."""
     for name, column in zip(header, rows.T, strict=True):
-        if is_label_name(name) or seems_id(name, column) or numbers_rows(column):
+        if is_label_name(name) or looks_like_ids(name, column) or numbers_rows(column):
             raise DataError(
                 f"column {name!r} would be read as labels or ids, or as the numbers of the rows; "
                 "use another format such as .npz."

@@ -22,7 +22,7 @@ from omcal.views.view import View
 
 
 def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dict[str, Any]:
-    """Describe a file, a folder, several of them, or a loaded data set.
+    """Describe a file, a folder, several files or folders, or a loaded data set.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
     Returns
     -------
     dict
-        Plain Python values, fit for JSON:
+        Plain Python values, as for JSON:
 
         * ``name``, ``format`` (None for loaded data), ``n_samples``, ``n_nowhere`` (samples that
           are absent from every view);
@@ -43,9 +43,9 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
         * ``columns``: for each column of a mixed table the ``view``, its ``name``, its ``kind``
           in words, and ``n_missing`` cells;
         * ``labels``: the name of the default labels, or None; ``ids``: likewise;
-        * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of all that could be labels;
-        * ``notes``: choices that were made and columns that were left out;
-        * ``problem``: why no data set can be made of it without options, or None.
+        * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of each possible label vector;
+        * ``notes``: choices that reading made, and columns that it left out;
+        * ``problem``: why it cannot be loaded without options, or None.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _report(
 
 
 def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, Array]:
-    """Return vectors that are called labels, or repeat a few values over all samples."""
+    """Return vectors with a name of labels, and vectors with a few repeated values."""
     found = {}
     for name, values in label_vectors(contents).items():
         if name.endswith(PRESENT_SUFFIX):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from omcal.datasets._columns import NAMELESS, are_usable, choose_ids, is_label_name, seeming_ids
+from omcal.datasets._columns import UNNAMED, are_usable, choose_ids, id_candidates, is_label_name
 from omcal.datasets._data import (
     ROW_NUMBERS,
     Contents,
@@ -26,7 +26,7 @@ from omcal.machine.arrays import Array
 from omcal.views.columns import listed
 from omcal.views.pair import DataError, Pairing, as_text, pair
 
-NUMBERED = "sample"  # the column in which files of clusters number samples without ids
+NUMBERED = "sample"  # column of sample numbers in files of clusters without ids
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ Part: TypeAlias = MultiViewData | LabelColumn  # views, or labels alone, of one 
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or one table of it; its key is the name of its view where it has one only."""
+    """A file, or one of its tables; if it has a single view, the key is the name of the view."""
 
     key: str
     path: Path
@@ -70,25 +70,25 @@ class Source:
 
 
 def select_parts(sources: Sequence[Source], choice: Choice) -> dict[str, Part]:
-    """Return the part of each file by its key, with ids from the column that all files share."""
-    wanted = _wanted_views(sources, choice)
+    """Return the data of each source by key, with ids from a column that all sources share."""
+    requested = _requested_views(sources, choice)
     ids: Mapping[str, str | bool | None] = (
         _id_choices(sources) if choice.ids is None else {s.key: choice.ids for s in sources}
     )
     parts: dict[str, Part] = {}
     for source in sources:
         key, contents = source.key, source.contents
-        if wanted[key] == []:
+        if requested[key] == []:
             continue
         labels = None if choice.labels is True else choice.labels
         if isinstance(labels, str) and labels not in label_vectors(contents):
             labels = False
-        mine = replace(choice, views=wanted[key], ids=ids[key], labels=labels)
+        part_choice = replace(choice, views=requested[key], ids=ids[key], labels=labels)
         with reading(source.path, contents.format):
             try:
-                parts[key] = renamed(select(contents, source.path, mine), key, choice.views)
+                parts[key] = renamed(select(contents, source.path, part_choice), key, choice.views)
             except NoViewError:
-                parts[key] = label_column(contents, mine.labels, mine.ids)
+                parts[key] = label_column(contents, part_choice.labels, part_choice.ids)
     if choice.labels and all(part.labels is None for part in parts.values()):
         keys = listed([source.key for source in sources])
         raise DataError(f"labels={choice.labels!r} is in none of {keys}.")
@@ -96,61 +96,61 @@ def select_parts(sources: Sequence[Source], choice: Choice) -> dict[str, Part]:
 
 
 def _id_choices(sources: Sequence[Source]) -> dict[str, str | None]:
-    """Return the column of ids to take from each table; None: the one it has by itself.
+    """Return the column of ids to take from each table; None: the table's own ids.
 
-    It is the first name that is one of ids in every table without ids of its own. A table with no
-    usable ids, but with a column that is called like some, is asked for this column if another
-    table has ids too: repeated or empty ids are then refused, whatever the columns are called.
+    The column is the first one that looks like ids in every table without ids of its own. If a
+    table has no usable ids but a column with a name of ids, and another table has ids, this column
+    is requested: its repeated or empty ids are then refused, whatever its name is.
     """
     tables = {
-        s.key: [ids for ids in seeming_ids(label_vectors(s.contents)) if not ids.numbering]
+        s.key: [ids for ids in id_candidates(label_vectors(s.contents)) if not ids.numbering]
         for s in sources
         if s.contents.ids is None
     }
     usable = {key: [i.name for i in ids if are_usable(i)] for key, ids in tables.items()}
-    seeming = {key: [i.name for i in ids] for key, ids in tables.items()}
-    for names in (usable, {} if all(usable.values()) else seeming):
+    candidates = {key: [i.name for i in ids] for key, ids in tables.items()}
+    for names in (usable, {} if all(usable.values()) else candidates):
         listed_names = list(names.values())
         shared = [n for n in listed_names[0] if all(n in o for o in listed_names)] if names else []
-        if shared and shared[0] != NAMELESS:
+        if shared and shared[0] != UNNAMED:
             return {s.key: shared[0] if s.key in tables else None for s in sources}
-    others = len(sources) - len(tables) + sum(bool(usable[k] or seeming[k]) for k in tables)
-    asked = {k: seeming[k][0] for k in tables if not usable[k] and seeming[k] and others > 1}
+    others = len(sources) - len(tables) + sum(bool(usable[k] or candidates[k]) for k in tables)
+    asked = {k: candidates[k][0] for k in tables if not usable[k] and candidates[k] and others > 1}
     return {s.key: asked.get(s.key) for s in sources}
 
 
-def _wanted_views(sources: Sequence[Source], choice: Choice) -> dict[str, list[str] | None]:
+def _requested_views(sources: Sequence[Source], choice: Choice) -> dict[str, list[str] | None]:
     """Return the requested views of each file; None: its default views."""
     if choice.views is None:
         return {source.key: None for source in sources}
     offered = {s.key: view_names(s.contents, choice) for s in sources}
-    wanted: dict[str, list[str] | None] = {key: [] for key in offered}
+    requested: dict[str, list[str] | None] = {key: [] for key in offered}
     for view in choice.views:
         if view in offered:
-            wanted[view] = None
+            requested[view] = None
             continue
         key, _, inner = view.partition(":")
-        givers = [key] if inner in offered.get(key, ()) else []
-        givers += [key for key, names in offered.items() if view in names]
-        if len(givers) != 1:
+        matches = [key] if inner in offered.get(key, ()) else []
+        matches += [key for key, names in offered.items() if view in names]
+        if len(matches) != 1:
             inside = (v for names in offered.values() if len(names) > 1 for v in names)
             every = listed([*offered, *inside])
-            what = (
-                f"is in {listed(givers)}: say which, as in {givers[0]}:{view}"
-                if givers
+            problem = (
+                f"is in {listed(matches)}: say which, as in {matches[0]}:{view}"
+                if matches
                 else "is in none of the files"
             )
-            raise DataError(f"view {view!r} {what}; available: {every}.")
-        chosen = wanted[givers[0]]
+            raise DataError(f"view {view!r} {problem}; available: {every}.")
+        chosen = requested[matches[0]]
         if chosen is not None:
             chosen.append(inner if inner in offered.get(key, ()) else view)
-    return wanted
+    return requested
 
 
-def renamed(data: MultiViewData, key: str, asked: Sequence[str] | None = None) -> MultiViewData:
+def renamed(data: MultiViewData, key: str, requested: Sequence[str] | None = None) -> MultiViewData:
     """Return the views under the requested names; the only view of a file has its name."""
-    names = {view: f"{key}:{view}" for view in data.views if f"{key}:{view}" in (asked or ())}
-    if not names and len(data.views) == 1 and next(iter(data.views)) not in (asked or ()):
+    names = {view: f"{key}:{view}" for view in data.views if f"{key}:{view}" in (requested or ())}
+    if not names and len(data.views) == 1 and next(iter(data.views)) not in (requested or ()):
         names = {next(iter(data.views)): key}
     return _with_names(data, names)
 
@@ -173,17 +173,17 @@ def join(parts: Mapping[str, Part], how: str) -> MultiViewData:
     feature_names: dict[str, Array] = {}
     scales: dict[str, str] = {}
     names = [name for _, data in with_views for name in data.views]
-    for key, own in with_views:
-        clashes = {name: f"{key}:{name}" for name in own.views if names.count(name) > 1}
-        data, place = _with_names(own, clashes), pairing.rows[key]
+    for key, part_data in with_views:
+        clashes = {name: f"{key}:{name}" for name in part_data.views if names.count(name) > 1}
+        data, place = _with_names(part_data, clashes), pairing.rows[key]
         for name, view in data.views.items():
             views[name] = spread_rows(view, place)
-            mask = (data.present or {}).get(name, np.ones(own.n_samples, dtype=bool))
+            mask = (data.present or {}).get(name, np.ones(part_data.n_samples, dtype=bool))
             present[name] = (place >= 0) & mask[place]
         feature_names |= data.feature_names or {}
         scales |= data.scales
     labels, label_name, notes = _merged_labels(parts, pairing.rows)
-    said = (f"{key}: {note}" for key, part in parts.items() for note in part.notes)
+    part_notes = (f"{key}: {note}" for key, part in parts.items() for note in part.notes)
     return MultiViewData(
         views,
         labels=labels,
@@ -194,7 +194,7 @@ def join(parts: Mapping[str, Part], how: str) -> MultiViewData:
         label_name=label_name,
         ids=pairing.ids,
         id_name=None if pairing.ids is None else _id_name(parts),
-        notes=(*said, *notes, note),
+        notes=(*part_notes, *notes, note),
         scales=scales,
     )
 
@@ -224,34 +224,34 @@ def _match(parts: Mapping[str, Part], how: str) -> tuple[Pairing, str]:
 def _merged_labels(
     parts: Mapping[str, Part], positions: Mapping[str, Array]
 ) -> tuple[Array | None, str | None, list[str]]:
-    """Return the labels of the parts; none where they contradict each other."""
-    found = {key: part for key, part in parts.items() if part.labels is not None}
-    if not found:
+    """Return the merged labels of the parts; None if they contradict each other."""
+    labelled = {key: part for key, part in parts.items() if part.labels is not None}
+    if not labelled:
         return None, None, []
     merged, *others = [
-        spread_labels(np.asarray(part.labels), positions[key]) for key, part in found.items()
+        spread_labels(np.asarray(part.labels), positions[key]) for key, part in labelled.items()
     ]
     for values in others:
         if merged.dtype.kind != values.dtype.kind:
             merged, values = as_text(merged), as_text(values)
         both = is_known(merged) & is_known(values)
         if (merged[both] != values[both]).any():
-            said = f"the labels in {listed(found)} contradict each other; none was taken"
-            return None, None, [said]
+            note = f"the labels in {listed(labelled)} contradict each other; none was taken"
+            return None, None, [note]
         merged = np.where(is_known(merged), merged, values)
-    return merged, next(iter(found.values())).label_name, []
+    return merged, next(iter(labelled.values())).label_name, []
 
 
 def label_column(
     contents: Contents, labels: str | bool | None = None, ids: str | bool | None = None
 ) -> LabelColumn:
-    """Return the labels in a file: the column named so, or the only one besides the ids."""
+    """Return the labels in a file: the named column, or the only one besides the ids."""
     vectors = label_vectors(contents)
-    found = choose_ids(vectors, ids, contents.ids)
-    if found is None and ids is None and (repeated := seeming_ids(vectors)):
-        found = choose_ids(vectors, repeated[0].name)  # raises, and names the ids that repeat
-    used = {found.name, ""} if found else set()
-    others = [name for name in vectors if name not in used]
+    chosen = choose_ids(vectors, ids, contents.ids)
+    if chosen is None and ids is None and (repeated := id_candidates(vectors)):
+        chosen = choose_ids(vectors, repeated[0].name)  # raises an error with the repeated ids
+    id_names = {chosen.name, ""} if chosen else set()
+    others = [name for name in vectors if name not in id_names]
     if isinstance(labels, str):
         if labels not in vectors:
             raise DataError(f"labels={labels!r} is not in it; available: {listed(vectors)}.")
@@ -266,14 +266,14 @@ def label_column(
     return LabelColumn(
         vectors[names[0]],
         names[0],
-        None if found is None else found.values,
-        None if found is None else ROW_NUMBERS if found.numbering else found.name,
+        None if chosen is None else chosen.values,
+        None if chosen is None else ROW_NUMBERS if chosen.numbering else chosen.name,
         contents.notes,
     )
 
 
 def add_labels(data: MultiViewData, path: Path, found: LabelColumn) -> MultiViewData:
-    """Return the data set with the labels of a file: by ids, by order where one has none."""
+    """Return the data set with labels from a file, matched by id if both have ids, or by order."""
     if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):
         found = found.by_position()
     with reading(path, "labels"):

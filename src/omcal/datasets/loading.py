@@ -52,9 +52,9 @@ def load_views(
     transpose: bool = False,
     header: bool | None = None,
 ) -> MultiViewData:
-    """Load the views, and the labels where there are any, from a file or folder, or from several.
+    """Load the views, and the labels if there are any, from one or several files or folders.
 
-    The format is found from the content, not from the name.
+    The content determines the format, not the name.
 
     ===========================  ==================================================================
     format                       views
@@ -71,11 +71,10 @@ def load_views(
     idx (MNIST), folder of them  the images as rows of pixels
     ===========================  ==================================================================
 
-    Samples are in rows, unless the number of labels proves that they are in columns, or
-    `transpose` says so. A list of names called view_names says which matrices are the views, and
-    their order. Parts called train and test are put together, in this order, where they cannot be
-    views of the same samples. A row that is NaN throughout means that the sample is absent from the
-    view. Nothing is scaled, and nothing is ever unpickled.
+    Samples are in rows, unless the number of labels proves that they are in columns, or `transpose`
+    is True. A list of names called view_names determines the views and their order. Parts called
+    train and test are concatenated in this order if they cannot be views of the same samples. A row
+    of NaN marks an absent sample. Nothing is scaled, and nothing is ever unpickled.
 
     Several files, the tables of a folder, and the sheets of a workbook are joined by their ids. A
     file with one view gives it its own name.
@@ -83,26 +82,26 @@ def load_views(
     Parameters
     ----------
     path : str or path-like, or a list of them, or a dict
-        A file, or a folder of .npy files, idx files, zarr arrays or tables. A dict names the files:
-        one that holds a single view gives it this name.
+        A file, or a folder of .npy files, idx files, zarr arrays or tables. The keys of a dict name
+        the files; a single view in a file gets this name.
     views : list of str, optional
         The views to take, by name; `describe` lists the names. Default: see the table.
     labels : str, bool or Path, optional
-        The name of the labels; True to insist on some; False for none; a `pathlib.Path` of a file
-        of their own, joined by id. By default the variable with a usual name for labels (Y, gt,
-        gnd, label, class, cell_type ...) where there is one, else none.
+        The name of the labels. True: it is an error if there are none. False: no labels. A
+        `pathlib.Path`: a separate file of labels, joined by id. By default the variable with a
+        usual name of labels (Y, gt, gnd, label, class, cell_type ...), if there is one.
     id : str or bool, optional
-        The name of the column of ids; True to insist on some; False for none: then a column that
-        numbers or names the samples is a feature like others. By default a column of different
+        The name of the column of ids. True: it is an error if there are none. False: no ids; a
+        column of ids or row numbers is then a feature like others. By default a column of distinct
         whole numbers or texts with a usual name (id, index, barcode, sample_id ...), or the
         barcodes of AnnData and MuData.
     join : {"outer", "inner"}, default="outer"
-        Of several files: all samples, absent from the files that lack them, or those in every one.
+        With several files: "outer" keeps all samples, "inner" those that are in every file.
     transpose : bool, default=False
         Whether the samples are in the columns.
     header : bool, optional
         Whether the first row of CSV and Excel tables has the names of the columns; by default the
-        cells say it.
+        cells decide.
 
     Returns
     -------
@@ -112,7 +111,7 @@ def load_views(
     Raises
     ------
     DataError
-        Where a file is damaged, of an unknown format, or does not hold what was asked for.
+        If a file is damaged, has an unknown format, or lacks a requested variable.
 
     Examples
     --------
@@ -136,7 +135,7 @@ def load_views(
 
 
 def load_sources(sources: Sequence[Source], **options: Unpack[LoadOptions]) -> MultiViewData:
-    """Build the data set of `load_views` from contents that were read."""
+    """Build the data set of `load_views` from file contents."""
     labels, ids = options.get("labels"), options.get("id")
     own_file = Path(labels) if isinstance(labels, os.PathLike) else None
     named = False if own_file is not None else labels
@@ -193,7 +192,7 @@ def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     keys = [source.key for source in sources]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
-        raise DataError(f"several files or tables are called {twice}; rename one, or name it once.")
+        raise DataError(f"several files or tables are called {twice}; rename one, or pass it once.")
     return sources
 
 
@@ -206,7 +205,7 @@ def read_labels(
             header = one_column_header(path)
     contents = only_source(path, header).contents
     with reading(path, contents.format):
-        # The id column may have another name than in the data.
+        # The column of ids may have another name than in the data.
         known = ids if isinstance(ids, str) and ids in contents.variables else None
         return label_column(contents, None, known)
 
@@ -246,7 +245,7 @@ def join_views(
     how: Literal["outer", "inner"] = "outer",
     labels: str | bool | None = None,
 ) -> MultiViewData:
-    """Join tables of the same samples by their ids: one or more views each.
+    """Join tables of the same samples by their ids; each table holds one view or more.
 
     Parameters
     ----------
@@ -254,24 +253,24 @@ def join_views(
         Name -> data frame (pandas, polars or pyarrow), path of a file, or `MultiViewData`. A table
         with one view gives it this name; one without views may give the labels.
     on : str, optional
-        The column of ids in every table. By default the index of a pandas frame with a name, the
-        ids of a data set, a column of different values with a usual name, or an index without a
-        name. An index that merely numbers the rows counts beside other ids only.
+        The column of ids in every table. By default a named index of a pandas frame, the ids of a
+        data set, a column of distinct values with a usual name, or an index without a name. An
+        index of row numbers is used only if another table has other ids.
     how : {"outer", "inner"}, default="outer"
-        All samples, absent from the views of the tables that lack them, or those in every table.
+        "outer": all samples, absent from tables that lack them. "inner": those in every table.
     labels : str or bool, optional
         The column of labels; by default one with a usual name.
 
     Returns
     -------
     MultiViewData
-        The samples in the order of the first table, then of those that come later; its notes say
-        how many were matched.
+        The samples in the order of the first table, followed by those of later tables. The notes
+        have the number of matched samples.
 
     Raises
     ------
     DataError
-        Where ids repeat, are missing, or match nowhere.
+        If ids repeat, are missing, or match in no other table.
 
     Examples
     --------
@@ -285,7 +284,7 @@ def join_views(
     "joined by 'id': 3 samples, 1 in every table; image has 2, text 2"
     """
     if not isinstance(tables, Mapping) or not tables:
-        raise DataError("tables must be a dict of names and tables, with at least one of them.")
+        raise DataError("tables must be a dict, name -> table, with at least one table.")
     if how not in ("outer", "inner"):
         raise DataError(f"how={how!r} must be 'outer' or 'inner'.")
     choice = Choice(labels=labels, ids=on)

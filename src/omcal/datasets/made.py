@@ -14,7 +14,7 @@ from omcal.datasets._data import MultiViewData
 from omcal.machine.arrays import Array, Mask, Seed
 from omcal.machine.declaring import require_integer
 
-_N_DIRECTIONS = 8  # of gradients
+_N_DIRECTIONS = 8  # bins of the direction of gradients
 _INK = 4.0  # a darker pixel is part of the digit
 
 
@@ -29,7 +29,7 @@ def load_digits_views() -> MultiViewData:
     * ``gradients`` (32): for each quarter of the image, edge strength in each of eight
       directions.
     * ``profiles`` (48): ink in every row and column, and the distance of the first ink from each
-      of the four sides.
+    side.
 
     Returns
     -------
@@ -98,12 +98,12 @@ def make_multiview(
     missing: float = 0.0,
     random_state: Seed = None,
 ) -> MultiViewData:
-    """Draw Gaussian clusters and show them through several views.
+    """Draw Gaussian clusters, and views in which some or all of the clusters differ.
 
-    In a view that sees a cluster, the cluster has a centre of its own, drawn from the standard
-    normal distribution in each feature; all clusters that the view does not see share one further
-    centre, so that the view cannot tell them apart. A sample is the centre of its cluster plus
-    normal noise, drawn anew in each view.
+    If a view sees a cluster, the cluster has a centre of its own there, with standard normal
+    coordinates. All clusters that the view does not see share one more centre, so that the view
+    cannot tell them apart. A sample is the centre of its cluster plus normal noise, which is
+    independent between views.
 
     Parameters
     ----------
@@ -119,14 +119,13 @@ def make_multiview(
         Standard deviation around the centres, in every view or in each. The centres of two
         clusters are about ``sqrt(2 * n_features)`` apart.
     n_noise_views : int, default=0
-        Further views, named ``noise1`` ..., which are normal noise of the same overall scale and
-        say nothing about the clusters.
+        Further views, named ``noise1`` ..., of normal noise with the same overall scale; they have
+        no information about the clusters.
     redundancy : float in [0, 1], default=1.0
         How much information the views share. Each cluster is seen by
-        ``1 + round(redundancy * (n_views - 1))`` of the informative views: 1 means that every view
-        tells all clusters apart, 0 that each cluster stands out in a single view and only all
-        views together tell the clusters apart (with fewer clusters than views, some views then
-        see none).
+        ``1 + round(redundancy * (n_views - 1))`` of the informative views: 1: every view tells all
+        clusters apart. 0: each cluster is seen by a single view, and only all views together tell
+        the clusters apart (with fewer clusters than views, some views see none).
     missing : float in [0, 1), default=0.0
         Fraction of the (sample, view) pairs to remove: ``round(missing * n_samples * total
         number of views)`` rows become NaN. Every sample keeps at least one informative view.

@@ -89,7 +89,7 @@ def _prepare_bytes(data: MultiViewData, contents: Contents) -> MultiViewData:
 
 
 def _prepare_reuters_triplets(data: MultiViewData, contents: Contents) -> MultiViewData:
-    """Set the published widths, which triplets do not store."""
+    """Set the published widths, because triplets do not store them."""
     if len(data.views) != len(REUTERS_WIDTHS) or any(
         width > published for width, published in zip(data.widths, REUTERS_WIDTHS, strict=True)
     ):
@@ -114,7 +114,7 @@ class Source:
 
 @dataclass(frozen=True)
 class PaperDataset:
-    """Published sizes of a data set, and its possible files in order of preference."""
+    """Published sizes of a data set, and the files that may hold it, in order of preference."""
 
     name: str
     n_samples: int
@@ -123,7 +123,7 @@ class PaperDataset:
     sources: tuple[Source, ...]
 
     def find(self, folder: str | os.PathLike[str]) -> tuple[Source, Path] | None:
-        """Return the preferred source whose file is in the folder; case is ignored."""
+        """Return the first source whose file is in the folder; the case of names is ignored."""
         if not Path(folder).is_dir():
             return None
         present = {path.name.lower(): path for path in sorted(Path(folder).iterdir())}
@@ -131,7 +131,7 @@ class PaperDataset:
         return next(((source, path) for source, path in found if path), None)
 
     def status(self, folder: str | os.PathLike[str]) -> str:
-        """Whether the folder holds it: "exact", "subset", "rebuilt" or "absent"."""
+        """Return the kind of the file in the folder: "exact", "subset", "rebuilt" or "absent"."""
         found = self.find(folder)
         return found[0].status if found else "absent"
 
@@ -158,7 +158,7 @@ _SUBSTITUTES = {
         "USPS_views_derived.npz",
         "rebuilt",
         remark="IsoProjection, LDA and NPE of the pixels; the LDA view was made with the labels, "
-        "so scores on it say nothing about quality",
+        "so scores on it do not measure quality",
     ),
     "Reuters": Source(
         "Reuters600.mat", "subset", _prepare_reuters_triplets, "600 of the documents"
@@ -208,17 +208,17 @@ def load_paper_dataset(
         A key of `PAPER_DATASETS`, in any case: Coil, Wiki, USPS, Reuters, NoisyMNIST, XMedia,
         Cifar10, Cifar100, Mnist, TDT2, Scotus, Caltech101.
     folder : str or path-like
-        Where the files are; `PAPER_DATASETS[name].sources` says which names are looked for, and
-        `PAPER_DATASETS[name].status(folder)` whether one is there and whether it is the original.
+        The folder of the files. `PAPER_DATASETS[name].sources` has the file names, and
+        `PAPER_DATASETS[name].status(folder)` tells which kind of file is there.
     unit_length : bool, default=False
         Divide every row of every view by its Euclidean length; rows of zeros stay.
     strict : bool, default=True
-        Refuse a file that should be the original and has other sizes than those published.
+        Whether to refuse a file that should be the original but does not have the published sizes.
 
     Returns
     -------
     MultiViewData
-        Its `notes` say how it differs from the published data, where it does.
+        Its `notes` describe the differences from the published data, if there are any.
 
     Examples
     --------

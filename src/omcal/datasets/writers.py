@@ -26,7 +26,7 @@ from omcal.datasets._writable import (
     csv_id_name,
     require_features,
     require_free_names,
-    require_held,
+    require_storable,
 )
 from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._trees import SPARSE_PARTS, is_computed
@@ -51,11 +51,11 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData | Mapping[str, 
     path : str or path-like
         Its ending sets the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.zarr``
         (a new folder), ``.h5ad`` (AnnData, the views in ``obsm``, one called X as X), ``.csv``,
-        ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
-        views cannot go to .csv, .parquet and .npy.
+        ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse views
+        cannot be written to .csv, .parquet and .npy.
     data : MultiViewData or dict of views
-        Views, labels and ids are written, and which samples are absent. .mat has no place for this
-        but the rows of NaN, so that sparse views that lack samples cannot go there.
+        Views, labels, ids and the absent samples are written. In .mat only rows of NaN can mark
+        absent samples, so sparse views that lack samples cannot be written to it.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData | Mapping[str, 
     require_free_names(data)
     if form.folder and path.exists():
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
-    require_held(data, path, form)
+    require_storable(data, path, form)
     path.parent.mkdir(parents=True, exist_ok=True)
     size = sum(v.data.nbytes if sparse.issparse(v) else v.nbytes for v in data.views.values())
     with replacing(path, size=size, folder=form.folder) as temporary:
@@ -92,7 +92,7 @@ def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, Array]]:
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
-    # numpy.savez takes names as keyword arguments, which clash with its own parameters.
+    # numpy.savez takes names as keyword arguments, which may clash with its parameters.
     with path.open("wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in _named_arrays(data).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -100,14 +100,14 @@ def _write_npz(path: Path, data: MultiViewData) -> None:
 
 
 def _vectors(data: MultiViewData) -> dict[str, Array]:
-    """Return the arrays to write beside the views: their names, labels, ids and presence."""
+    """Return the arrays to write besides the views: their names, labels, ids and presence."""
     vectors = {TITLES: np.array(list(data.views)), LABELS: data.labels, IDS: data.ids}
     masks = {name + PRESENT_SUFFIX: mask for name, mask in (data.present or {}).items()}
     return {name: values for name, values in (vectors | masks).items() if values is not None}
 
 
 def _named_arrays(data: MultiViewData) -> dict[str, Any]:
-    """Return all arrays to write, sparse views in parts, for formats that hold arrays only."""
+    """Return all arrays to write, sparse views in parts, for formats of plain arrays."""
     arrays: dict[str, Any] = _vectors(data)
     for name, view in data.views.items():
         if sparse.issparse(view):
@@ -121,7 +121,7 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
 
 def _write_zarr(path: Path, data: MultiViewData) -> None:
     zarr = require("zarr", "zarr folders")
-    # Through memory: on a full disk, zarr's own threads would go on writing.
+    # Write through memory: on a full disk, zarr's own threads would continue to write.
     files: dict[str, Any] = {}
     # Every version of zarr reads format 2, and only format 2 has text of fixed length.
     root = zarr.open_group(zarr.storage.MemoryStore(files), mode="w", zarr_format=2)
@@ -135,7 +135,7 @@ def _write_zarr(path: Path, data: MultiViewData) -> None:
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
     for name, array in {**_vectors(data), **data.views}.items():
-        # Not by numpy.save, which loses the cause of a failed write.
+        # numpy.save is not used, because it loses the cause of a failed write.
         with (path / f"{name}.npy").open("wb") as file:
             header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
             np.lib.format.write_array_header_1_0(file, header)
@@ -169,7 +169,7 @@ def _write_hdf5(path: Path, data: MultiViewData) -> None:
 
 @contextmanager
 def _new_hdf5(path: Path, **options: Any) -> Iterator[H5Object]:
-    """Open a new HDF5 file; a full disk raises when it is closed."""
+    """Open a new HDF5 file; a full disk raises an error when it is closed."""
     with _Unfailing(path, "r+b") as disk:
         with h5py().File(disk, "w", **options) as file:
             yield file
@@ -177,7 +177,7 @@ def _new_hdf5(path: Path, **options: Any) -> Iterator[H5Object]:
 
 
 class _Unfailing(io.FileIO):
-    """File that drops data it cannot write, because HDF5 aborts the process on a failed write."""
+    """A file that drops data it cannot write, because HDF5 aborts the process on a failed write."""
 
     _error: OSError | None = None
     _end = 0

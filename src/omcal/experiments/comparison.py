@@ -89,7 +89,7 @@ class Comparison:
         return table_page(self.table)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as the ending of the file says: .md, .tex, .csv or .html.
+        """Write the table to a file; its ending sets the format: .md, .tex, .csv or .html.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Comparison:
 
 
 def table_format(path: Path) -> str:
-    """Return the ending of a file for a table; refuse others."""
+    """Return the ending of a file name for a table; refuse other endings."""
     ending = path.suffix.lower()
     if ending not in (".md", ".tex", ".csv", ".html"):
         raise ValueError(f"{path} must end in .md, .tex, .csv or .html.")
@@ -148,14 +148,14 @@ def compare(
     seeds : int, default=5
         Runs of each method, with random_state 0, 1, …
     records : path, optional
-        A file that every finished run is saved to at once. A comparison that finds it goes on
-        where it stopped; runs that ended with an error are repeated.
+        File to which every finished run is saved at once. A comparison that finds the file
+        continues it; runs that ended with an error are repeated.
     time_limit : float, default=600
-        Seconds of one run. A method that is over a limit with one seed is not run with others.
+        Seconds of one run. A method that exceeds a limit with one seed is not run with others.
     memory_limit : int or str, default="8GB"
         Memory of one run beyond the libraries and the data.
     jobs : int, default=1
-        Runs at a time; with more than one, times are longer than they would be alone.
+        Number of runs at a time; with more than one, each takes longer.
     n_runs : int, default=10
         Number of runs that the method "consensus" combines, with each seed.
     observer : optional
@@ -168,8 +168,8 @@ def compare(
 
     Notes
     -----
-    Each run has a process of its own. A script that calls this needs, like every one that starts
-    processes, ``if __name__ == "__main__":`` around the call.
+    Each run is a process of its own. Like every script that starts processes, a script that calls
+    this needs ``if __name__ == "__main__":`` around the call.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def compare(
     chosen = [replace(m, title=m.title.replace("10 runs", f"{n_runs} runs")) for m in chosen]
     cells = [
         Cell(data.name, method.name, seed, _parameters(method, data, n_clusters, n_runs))
-        for seed in range(seeds)  # one seed of every method first: an early stop leaves no gaps
+        for seed in range(seeds)  # seed by seed, so that an early stop leaves no gaps
         for method in chosen
     ]
     source = GivenData(data)
@@ -201,7 +201,7 @@ def compare(
         path = Path(folder) / "records.jsonl" if records is None else Path(records)
         run_cells(cells, source, limits, path, jobs, observer=observer)
         keys = {cell.key for cell in cells}
-        (content,) = source.prints().values()
+        (content,) = source.checksums().values()
         kept = [r for r in read_records(path) if r["file_print"] == content and is_current(r)]
     kept = [r for r in kept if Cell.of(r).key in keys]
     rows = dict(zip([method.title for method in chosen], cells, strict=False))
@@ -225,7 +225,7 @@ def _parameters(
 def supported_methods(
     names: str | Sequence[str], data: MultiViewData
 ) -> tuple[list[Method], dict[str, str]]:
-    """Return the named methods that support the data, and why the others do not, by name."""
+    """Return the named methods that support the data, and by name the reason why others do not."""
     if isinstance(names, str):
         names = names.split(",")
     if [name.strip().lower() for name in names] == ["all"]:
@@ -242,7 +242,7 @@ def supported_methods(
 
 
 def _obstacle(method: Method, data: MultiViewData) -> str:
-    """Return why a method does not support the data; empty where it does."""
+    """Return why a method does not support the data; an empty text if it does."""
     if not method.multi_view and len(data.views) > 1:
         return f"takes one view, and there are {len(data.views)}"
     absent = any(not here.all() for here in (data.present or {}).values())

@@ -44,7 +44,7 @@ def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
 
 
 def datasets_table(paper: Paper, summary: Summary) -> Table:
-    """Return the sizes as published and as found, and where to put absent data."""
+    """Return the sizes as published and as found, and the folder for missing data."""
     found = {r["dataset"]: r["data"] for r in summary.records if "data" in r}
     rows = []
     for name in [*paper.datasets, *paper.single_datasets]:
@@ -140,7 +140,7 @@ def measured_entries(values: list[Measured], metric: str = "ACC") -> list[Entry]
 
 
 def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
-    """Return the largest ACC over beta × gamma with one seed: the result of a search by labels."""
+    """Return the largest ACC over beta × gamma with one seed: a search that uses the labels."""
     rows = []
     for dataset in plan.paper.contents["sensitivity"]["datasets"]:
         points = summary.points(plan.grid(0), dataset, "ACC")
@@ -165,7 +165,7 @@ def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
 
 
 def comparison_table(plan: Plan, summary: Summary) -> Table:
-    """Return every published number beside ours, with the difference and the kind of data."""
+    """Return every published number beside ours, with the difference and the status of the data."""
     rows = []
     for dataset, row, metric in published_numbers(plan.paper):
         runs = summary.measure(plan.table_cell(dataset, row, 0), metric).runs
@@ -210,7 +210,7 @@ def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) ->
 
 
 def _beside(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -> list[str]:
-    """Return our value, the paper's and the difference, each empty where there is none."""
+    """Return our value, the paper's and the difference; an empty text if there is none."""
     ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
     printed = plan.paper.value(dataset, row.title, metric)
     shown = [format_measured(value, metric) for value in (ours, printed)]
@@ -244,7 +244,7 @@ def format_measured(value: Measured | None, metric: str = "ACC") -> str:
 
 
 def difference(ours: Measured, printed: Measured | None, metric: str = "ACC") -> str:
-    """Return our value less the paper's, or the ratio of times; empty if one is no number."""
+    """Return our value less the paper's, or the ratio of times; empty if one is not a number."""
     if printed is None or ours.mean is None or printed.mean is None:
         return ""
     if metric == "seconds":
@@ -253,7 +253,7 @@ def difference(ours: Measured, printed: Measured | None, metric: str = "ACC") ->
 
 
 def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """Yield the name, title and figure of everything that the records allow."""
+    """Yield the name, title and figure of all figures for which there are records."""
     for make in (convergence, grids, anchors, structures, transfer):
         yield from make(plan, summary)
 
@@ -275,7 +275,7 @@ def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     for dataset in plan.paper.contents["sensitivity"]["datasets"]:
         points = summary.points(plan.grid(0), dataset, "ACC")
         if len(points) < 2:
-            continue  # the point of the tables is no grid
+            continue  # the point of the tables alone is not a grid
         found = {(c.parameters["beta"], c.parameters["gamma"]): value for c, value in points}
         beta, gamma = plan.varied["beta"], plan.varied["gamma"]
         values = [[found.get((b, g), np.nan) for g in gamma] for b in beta]

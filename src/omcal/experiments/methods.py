@@ -111,17 +111,17 @@ def find_method(name: str) -> Method:
     Parameters
     ----------
     name : str
-        As `methods` has it, or as tables write it.
+        Name as in `methods`, or title as in tables.
 
     Returns
     -------
     Method
-        That of the name.
+        The method.
 
     Raises
     ------
     ValueError
-        Where there is none; the message has the nearest.
+        If there is no such method; the message names the most similar one.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Tables, figures and document made from the records; the page of a comparison.
 
-The document, `reproduction.md` and `report.html`, has our numbers beside the paper's and says why
-they differ.
+The document (`reproduction.md`, `report.html`) has our numbers and the paper's, and explains
+differences.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from omcal.report.html import table as html_table
 TITLE = "Reproduction of the paper's results"
 _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
-_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
+_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # columns with bars
 _INTRODUCTION = (
     "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
     "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
@@ -43,7 +43,7 @@ class Figure(NamedTuple):
     path: Path
 
 
-# The parts of the document by the title of their section; texts are Markdown.
+# Parts of the document by the title of their section; texts are Markdown.
 Sections = Mapping[str, Sequence[str | Table | Figure]]
 
 
@@ -97,7 +97,7 @@ def webpage(sections: Sections) -> str:
 
 
 def conditions(summary: Summary) -> list[str]:
-    """Return the machines, versions and limits of the records, each once."""
+    """Return the machines, versions and limits of the records, without repetitions."""
     if not summary.records:
         return ["There are no records yet."]
     lines = sorted({_conditions(record) for record in summary.records})
@@ -124,7 +124,7 @@ def failures(summary: Summary) -> str:
         f"- {record['method']} on {record['dataset']}: {record['status']} ({record['error']})"
         for record in summary.errors()
     ]
-    return "\n".join(lines) if lines else "Everything that was started gave a result."
+    return "\n".join(lines) if lines else "All cells that were started have a result."
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
@@ -155,7 +155,7 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
 def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
     """Write each figure as .svg and .png; return them."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Text as text, and the same file for the same records.
+    # Text stays text, and the same records give the same file.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
     written = []
     with require("matplotlib", "figures").rc_context(settings):
@@ -181,7 +181,7 @@ def table_page(table: Table) -> str:
 
 
 def _bars(table: Table, name: str) -> Html:
-    """Return a column as bars: scores on a scale to 1, times on one to the longest."""
+    """Return a column as bars: scores relative to 1, times relative to the longest."""
     column = table.header.index(name)
     texts = [cell_text(row[column]) for row in table.rows]
     values = [_number(text) for text in texts]
@@ -194,7 +194,7 @@ def _bars(table: Table, name: str) -> Html:
 
 
 def _number(text: str) -> float:
-    """Return the mean that a cell begins with; 0 of a cell without one."""
+    """Return the mean at the beginning of a cell; 0 if there is none."""
     try:
         return float(text.partition("(")[0])
     except ValueError:
@@ -206,7 +206,7 @@ def _html(part: str | Table | Figure) -> Html:
         return _paragraphs(part)
     if isinstance(part, Table):
         return _table(part, title=part.title)
-    # As an image: the policy of the page forbids the styles that are inside.
+    # As an image, because the policy of the page forbids the styles inside.
     data, title = b64encode(part.path.read_bytes()).decode(), escape(part.title)
     return Html(
         f'<figure class="figure"><img src="data:image/svg+xml;base64,{data}" '
@@ -228,7 +228,7 @@ def _paragraphs(text: str) -> Html:
 
 
 def _cell(entry: str | Entry) -> Cell:
-    # A narrow column may break the line before the spread; words stand at the left.
+    # A narrow column may break the line before the spread; words are aligned left.
     lines = "<br>".join(escape(cell_text(entry)).replace("(", " (").split("\n"))
     if isinstance(entry, Entry):
         return Cell(Html(lines), _KINDS[entry.rank])

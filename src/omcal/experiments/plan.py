@@ -19,7 +19,7 @@ import numpy as np
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.methods import plain_name
 
-# Quick experiments first, so that the figures exist where time runs out.
+# Quick experiments come first, so that figures exist even if time runs out.
 EXPERIMENTS = ("structure", "anchors", "grid", "transfer", "results", "singleview")
 
 OVER_MEMORY, OVER_TIME, NOT_RUN = "OM", "---", "·"
@@ -29,7 +29,7 @@ _VALUE = re.compile(r"(-?\d+\.\d+)(?:\((\d+\.\d+)\))?")
 
 @dataclass(frozen=True)
 class Measured:
-    """One metric of one setting, ours or published: mean and spread, or why there is none."""
+    """One metric of one setting, ours or published: mean and spread, or the reason for none."""
 
     mean: float | None = None
     spread: float | None = None  # ddof 1; None for a single run
@@ -72,8 +72,8 @@ class Row:
     title: str
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    deterministic: bool = False  # uses no random numbers: one run tells all
-    variant_of: str = ""  # of one that the paper does not have: title of the row that it follows
+    deterministic: bool = False  # uses no random numbers: one run is enough
+    variant_of: str = ""  # for methods that the paper does not have: the row before it
 
 
 class Paper:
@@ -110,7 +110,7 @@ class Paper:
         return Row(title, **self.contents["method"][title])
 
     def value(self, dataset: str, method: str, metric: str) -> Measured | None:
-        """Return the printed value of a metric or of "seconds"; None if there is none."""
+        """Return the printed value of a metric, or of "seconds"; None if there is none."""
         if method not in self.published[dataset]:
             return None
         return Measured.parse(self.published[dataset][method][self.columns.index(metric)])
@@ -133,7 +133,7 @@ def load_paper() -> Paper:
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit. Cells with the same fields are one cell, also in different experiments."""
+    """One fit. Equal cells of different experiments are the same cell."""
 
     dataset: str
     method: str
@@ -147,7 +147,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The canonical text of the fields, by which records are found.
+        """Canonical text of the fields, the key of records.
 
         Examples
         --------
@@ -163,7 +163,7 @@ class Cell:
 
     @property
     def settings_key(self) -> str:
-        """The key without the seed, shared by cells that repeat one another."""
+        """Key without the seed, shared by cells that differ only in the seed."""
         return replace(self, seed=-1).key
 
     def __str__(self) -> str:
@@ -176,9 +176,9 @@ _VARIED = ("n_anchors", "beta", "gamma")
 
 @dataclass(frozen=True)
 class Plan:
-    """The extent of a run: the whole paper, or a quick look at it.
+    """The extent of a run: the whole paper, or a quick part of it.
 
-    `only` holds names of experiments, data sets and methods; a kind without a name is not limited.
+    `only` holds names of experiments, data sets and methods; a kind without names is not limited.
     """
 
     paper: Paper
@@ -187,7 +187,7 @@ class Plan:
     only: frozenset[str] = frozenset()
 
     def cells(self) -> list[Cell]:
-        """Return every cell once, in the order of seeds, so that an early stop leaves no gaps."""
+        """Return every cell once, ordered by seed, so that an early stop leaves no gaps."""
         wanted: dict[str, Cell] = {}
         for seed in range(self.seeds):
             for experiment in EXPERIMENTS:
@@ -217,7 +217,7 @@ class Plan:
 
     @property
     def varied(self) -> dict[str, list[float]]:
-        """The values of beta, of gamma and of the anchors beyond c, for the sensitivity."""
+        """Values of beta, of gamma, and of the anchors beyond c, for the sensitivity study."""
         values: dict[str, Any] = self.paper.contents["sensitivity"]
         return self.paper.quick if self.quick else values
 
@@ -244,7 +244,7 @@ class Plan:
                 yield self.omcal_cell(dataset)
 
     def transfer(self, seed: int) -> Iterator[Cell]:
-        """Yield SMC and its two descendants."""
+        """Yield SMC and its two variants."""
         for dataset in self.paper.contents["transfer"]["datasets"]:
             for method in self.paper.contents["transfer"]["methods"]:
                 yield Cell(dataset, method, seed)
@@ -268,7 +268,7 @@ class Plan:
         return names | set(self.paper.contents["transfer"]["methods"])
 
     def limited_to(self, names: Iterable[str]) -> Plan:
-        """Return the plan limited to named experiments, data sets and methods, in any case."""
+        """Return the plan limited to named experiments, data sets and methods; case is ignored."""
         known = [*EXPERIMENTS, *PAPER_DATASETS, *sorted(self._methods())]
         spelled = {plain_name(name): name for name in known}
         for name in names:

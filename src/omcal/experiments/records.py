@@ -1,4 +1,4 @@
-"""Records of finished cells: JSON lines, each on the disk before the next cell is started.
+"""Records of finished cells: JSON lines, each flushed to disk before the next cell starts.
 
 `Summary` has their means and standard deviations over the seeds of each setting.
 """
@@ -42,9 +42,9 @@ def made_with(record: Record) -> str:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the whole records of a file in the order of writing; [] if there is no file.
+    """Return the complete records of a file in the order of writing; [] if there is no file.
 
-    A line that was cut short, by a kill or a full disk, is no record and is passed over.
+    A line that a kill or a full disk has cut short is skipped.
     """
     if not path.exists():
         return []
@@ -62,7 +62,7 @@ def _parse(line: bytes) -> Record | None:
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of records that this process alone may add to."""
+    """A file of records, locked so that only this process adds to it."""
 
     path: Path
     descriptor: int
@@ -71,7 +71,7 @@ class RecordFile:
     @contextmanager
     def open(cls, path: Path) -> Iterator[RecordFile]:
         """Open or create the file for adding; raise if another process has it open."""
-        import fcntl  # of Unix; reading records does not need it
+        import fcntl  # Unix only; reading records does not need it
 
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -82,7 +82,7 @@ class RecordFile:
                     f"{path} is in use by another run; wait for it, or choose another --out."
                 ) from error
             file = cls(path, descriptor)
-            # The last line of a killed run may be incomplete, or whole but for its end.
+            # The last line of a killed run may be incomplete, or lack only its line end.
             content = path.read_bytes()
             last = content[content.rfind(b"\n") + 1 :]
             os.ftruncate(descriptor, len(content) - len(last))
@@ -93,7 +93,7 @@ class RecordFile:
             os.close(descriptor)
 
     def add(self, record: Record) -> None:
-        """Save one record so that it outlives a kill, a crash of the machine and a full disk."""
+        """Append one record so that it survives a kill, a crash of the machine and a full disk."""
         line = (json.dumps(record, allow_nan=False) + "\n").encode()
         end = os.lseek(self.descriptor, 0, os.SEEK_END)
         try:
@@ -102,7 +102,7 @@ class RecordFile:
                 raise OSError("the disk is full")
             os.fsync(self.descriptor)
         except OSError as error:
-            # Half a record would spoil the next one.
+            # An incomplete record would damage the next one.
             os.ftruncate(self.descriptor, end)
             raise OSError(
                 f"cannot save a record to {self.path} ({error.strerror or error}); the records "
@@ -111,14 +111,14 @@ class RecordFile:
 
 
 class Summary:
-    """Every record, found by its setting; of repeated cells the last one counts.
+    """All records by setting; of repeated cells the last record counts.
 
-    `status` says of data sets whether they are there: see `contents.STATUS_WORDS`.
+    `status` is the status of each data set, a key of `contents.STATUS_WORDS`.
     """
 
     def __init__(self, records: Iterable[Record], status: Mapping[str, str] | None = None) -> None:
         self.records = list(records)
-        # The status at the time of a run counts, also where the data are gone by now.
+        # The status at the time of a run counts, even if the data were removed since.
         self.status: dict[str, str] = dict(status or {})
         self.status |= {record["dataset"]: record["data_status"] for record in self.records}
         self._by_setting: dict[str, dict[int, Record]] = {}
@@ -148,9 +148,9 @@ class Summary:
         return Measured(word=NOT_RUN if self.is_present(cell.dataset) else "absent")
 
     def points(self, cells: Iterable[Cell], dataset: str, metric: str) -> list[tuple[Cell, float]]:
-        """Return the cells of a data set with a result, each with a metric for its own seed.
+        """Return the cells of a data set with a result, each with the metric for its own seed.
 
-        Points of a curve have one seed; the one that tables share with it would else have more.
+        Points of a curve have one seed, but tables may have more seeds for one of these points.
         """
         return [
             (cell, _value(run, metric))
@@ -161,7 +161,7 @@ class Summary:
         ]
 
     def is_present(self, dataset: str) -> bool:
-        """Whether the data set was there, now or when its records were made."""
+        """Whether the data set exists, now or when its records were made."""
         return self.status.get(dataset, "absent") != "absent"
 
     def errors(self) -> list[Record]:

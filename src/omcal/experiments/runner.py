@@ -31,16 +31,16 @@ _LIMITS = {"timeout": "seconds", "memory": "gigabytes"}
 
 
 class Observer:
-    """Receives the progress of the runner; this one ignores it."""
+    """Receiver of the progress of the runner; this base class ignores it."""
 
     def begin(self, total: int, done: int, again: int) -> None:
-        """Take the number of cells: all, finished before, and repeated after an error."""
+        """Receive the numbers of cells: all, finished before, and repeated after an error."""
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
-        """Take the running cells with their seconds, and the number of waiting cells."""
+        """Receive the running cells with their seconds, and the number of waiting cells."""
 
     def finish(self, record: Record) -> None:
-        """Take the record of a cell that ended."""
+        """Receive the record of a cell that ended."""
 
 
 @dataclass
@@ -66,42 +66,42 @@ def run_cells(
     budget: float = float("inf"),
     observer: Observer | None = None,
 ) -> list[Cell]:
-    """Run the cells without a record or with an error, `jobs` at a time.
+    """Run the cells that have no record or an error, `jobs` at a time; return the cells left.
 
-    After `budget` seconds no cell is started; those that are left are returned.
+    After `budget` seconds no further cell is started.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         raise OSError(
             "the experiments limit the memory and time of their processes, which this system "
             "cannot do; run them on Linux or macOS."
         )
-    # Each cell starts from a process that has all libraries loaded and nothing computed.
+    # Each cell is forked from a process that has loaded the libraries and computed nothing.
     multiprocessing.set_forkserver_preload(["omcal.experiments.worker"])
-    prints = source.prints()
+    checksums = source.checksums()
     with RecordFile.open(path) as records:
-        run = _Run(source, prints, limits, jobs, records, observer or Observer())
-        waiting = run.waiting([cell for cell in cells if cell.dataset in prints])
+        run = _Run(source, checksums, limits, jobs, records, observer or Observer())
+        waiting = run.waiting([cell for cell in cells if cell.dataset in checksums])
         return run.work_through(waiting, time.monotonic() + budget)
 
 
 @dataclass
 class _Run:
     source: Source
-    prints: dict[str, str]
+    checksums: dict[str, str]
     limits: Limits
     jobs: int
     records: RecordFile
     observer: Observer
-    over: set[str] = field(default_factory=set)  # settings over a limit with another seed
+    over: set[str] = field(default_factory=set)  # settings that exceeded a limit with some seed
 
     def waiting(self, cells: list[Cell]) -> list[Cell]:
         """Return the cells to run.
 
-        Records count that are of the same file and minor version, and had no tighter limit.
+        A record counts if file and minor version are the same, and its limits were not tighter.
         """
         ended = {}
         for record in read_records(self.records.path):
-            same_data = record.get("file_print") == self.prints.get(record["dataset"])
+            same_data = record.get("file_print") == self.checksums.get(record["dataset"])
             if not same_data or not is_current(record):
                 continue
             limit = _LIMITS.get(record["status"])
@@ -117,7 +117,7 @@ class _Run:
         return waiting
 
     def work_through(self, waiting: list[Cell], end: float) -> list[Cell]:
-        """Run cells until the time `end`; return those that are left."""
+        """Run cells until the time `end`; return the cells left."""
         running: list[_Running] = []
         with tempfile.TemporaryDirectory(prefix="omcal-") as logs:
             try:
@@ -125,18 +125,18 @@ class _Run:
                     while waiting and len(running) < self.jobs and time.monotonic() <= end:
                         cell = waiting.pop(0)
                         if cell.settings_key in self.over:
-                            continue  # one seed over a limit stands for all seeds
-                        with _interrupts_deferred():  # until `finally` knows of the process
+                            continue  # if one seed exceeds a limit, all seeds are skipped
+                        with _interrupts_deferred():  # until `running` has it
                             running.append(self._start(cell, Path(logs)))
                     if not running:
                         break
                     self.observer.update([(r.cell, r.age) for r in running], len(waiting))
                     signs = [sign for r in running for sign in (r.results, r.process.sentinel)]
                     wait(signs, timeout=_POLL_SECONDS)
-                    running = [one for one in running if not self._collect(one)]
+                    running = [task for task in running if not self._collect(task)]
             finally:
-                for one in running:
-                    _stop(one)
+                for task in running:
+                    _stop(task)
         return [cell for cell in waiting if cell.settings_key not in self.over]
 
     def _start(self, cell: Cell, logs: Path) -> _Running:
@@ -149,34 +149,34 @@ class _Run:
         sender.close()
         return _Running(cell, process, receiver, log)
 
-    def _collect(self, one: _Running) -> bool:
+    def _collect(self, task: _Running) -> bool:
         """Save the record of a cell that ended or is over a limit; return whether there is one."""
-        if one.results.poll():
+        if task.results.poll():
             try:
-                outcome = one.results.recv()
-            except EOFError:  # the process died and its end of the pipe with it
-                one.process.join()
-                outcome = _died(one)
-        elif not one.process.is_alive():
-            outcome = _died(one)
-        elif one.age > self.limits.seconds:
+                outcome = task.results.recv()
+            except EOFError:  # the process died, which closed its end of the pipe
+                task.process.join()
+                outcome = _died(task)
+        elif not task.process.is_alive():
+            outcome = _died(task)
+        elif task.age > self.limits.seconds:
             outcome = {"status": "timeout", "error": f"over {self.limits.seconds:g} s"}
         else:
             return False
-        _stop(one)
+        _stop(task)
         if outcome["status"] in _LIMITS:
-            self.over.add(one.cell.settings_key)
+            self.over.add(task.cell.settings_key)
         record = {
-            **asdict(one.cell),
+            **asdict(task.cell),
             **outcome,
-            "file_print": self.prints[one.cell.dataset],
-            "data_status": self.source.status(one.cell.dataset, outcome),
+            "file_print": self.checksums[task.cell.dataset],
+            "data_status": self.source.status(task.cell.dataset, outcome),
             "limits": {name: getattr(self.limits, name) for name in _LIMITS.values()},
             "threads": self.limits.threads,
             "jobs": self.jobs,
             "versions": versions(),
             "machine": machine(),
-            "load": round(os.getloadavg()[0], 1),  # of the whole machine: times suffer from it
+            "load": round(os.getloadavg()[0], 1),  # of the whole machine; it makes times longer
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         self.records.add(record)
@@ -186,14 +186,13 @@ class _Run:
 
 @contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block, and block it in processes that are started in it.
+    """Defer Ctrl-C to the end of the block, and block it in processes that start in the block.
 
-    Ctrl-C reaches all processes of a terminal. A cell that still imports libraries would print a
-    traceback.
+    A terminal sends Ctrl-C to all its processes; a cell that is importing would print a traceback.
     """
-    resource_tracker.ensure_running()  # where it has to start, it unblocks the signal again
+    resource_tracker.ensure_running()  # starting it later would unblock the signal
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
-    # Threads of libraries do not block the signal: a handler of ours keeps it from this one.
+    # Threads of libraries do not block the signal; a handler of ours keeps it from this thread.
     came: list[int] = []
     in_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)
@@ -209,23 +208,23 @@ def _interrupts_deferred() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _died(one: _Running) -> dict[str, Any]:
-    """Return the outcome of a process that ended without sending one."""
-    code = one.process.exitcode
-    tail = one.log.read_text(errors="replace")[-_LOG_TAIL:].strip() if one.log.exists() else ""
+def _died(task: _Running) -> dict[str, Any]:
+    """Return the outcome of a process that ended without sending an outcome."""
+    code = task.process.exitcode
+    tail = task.log.read_text(errors="replace")[-_LOG_TAIL:].strip() if task.log.exists() else ""
     if code == -9:
-        return {"status": "memory", "error": "ended by the system, most likely for its memory"}
-    if "memory" in tail.lower():  # libraries in C end the process where an allocation fails
+        return {"status": "memory", "error": "killed by the system, most likely for its memory"}
+    if "memory" in tail.lower():  # C libraries abort the process if an allocation fails
         return {"status": "memory", "error": " ".join(tail.split())}
     how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return {"status": "error", "error": " ".join(f"the process died ({how}) {tail}".split())}
 
 
-def _stop(one: _Running) -> None:
-    one.results.close()
-    if one.process.is_alive():
-        one.process.kill()
-    one.process.join()
+def _stop(task: _Running) -> None:
+    task.results.close()
+    if task.process.is_alive():
+        task.process.kill()
+    task.process.join()
 
 
 @cache

@@ -107,15 +107,15 @@ class Table:
         return stream.getvalue()
 
     def write(self, path: Path) -> None:
-        """Write the table as the file's ending says: .md, with title and notes, .tex or .csv."""
+        """Write the table; the ending sets the format: .md (with title and notes), .tex or .csv."""
         texts = {".md": self.document, ".tex": self.latex, ".csv": self.csv}
         write_whole(path, texts[path.suffix.lower()]())
 
 
 def ranked(texts: Sequence[str], values: Sequence[float | None], largest: bool) -> list[Entry]:
-    """Return entries with the best value ranked 1 and the next different one 2.
+    """Return entries in which the best value has rank 1 and the next different value rank 2.
 
-    Values are compared as they are printed, so that equal texts have equal ranks.
+    Values are compared as printed, so that equal texts have equal ranks.
 
     Examples
     --------

@@ -40,21 +40,21 @@ _TITLES = {
     "F-score": "f_score",
     "Precision": "precision",
 }
-_LARGEST_ERROR = 500  # characters of a message that are kept
-_SAMPLES = 4000  # of more, a random choice is asked for its neighbours
+_LARGEST_ERROR = 500  # characters of a message to keep
+_SAMPLES = 4000  # at most, drawn at random, whose neighbours are searched
 _NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
 class PaperData:
-    """The data sets of the paper, in a folder; sent to the process of each cell."""
+    """The data sets of the paper in a folder; the object is sent to the process of each cell."""
 
     folder: Path
 
-    def prints(self) -> dict[str, str]:
+    def checksums(self) -> dict[str, str]:
         """Return a checksum of each available data set."""
         found = {name: dataset.find(self.folder) for name, dataset in PAPER_DATASETS.items()}
-        return {name: _print_of_file(source[1]) for name, source in found.items() if source}
+        return {name: _file_checksum(source[1]) for name, source in found.items() if source}
 
     def load(self, name: str) -> MultiViewData:
         unit_length = load_paper().sizes[name].get("unit_length", False)
@@ -64,11 +64,11 @@ class PaperData:
         return data
 
     def model(self, method: Method, **parameters: Any) -> Any:
-        """Return the estimator to compare, with the paper's settings if it has some."""
+        """Return the estimator to compare, with the settings of the paper if it has any."""
         return getattr(method.cls, "paper", method.make)(**parameters)
 
     def status(self, name: str, outcome: dict[str, Any]) -> str:
-        """Return the kind in the registry, or "differs" if the sizes are not the published ones."""
+        """Return the status in the registry, or "differs" if the sizes are not as published."""
         dataset, here = PAPER_DATASETS[name], outcome.get("data")
         status = dataset.status(self.folder)
         if status == "exact" and here is not None:
@@ -88,7 +88,7 @@ class GivenData:
 
     data: MultiViewData
 
-    def prints(self) -> dict[str, str]:
+    def checksums(self) -> dict[str, str]:
         data = self.data
         views = [(name, *_compact(view)) for name, view in data.views.items()]
         labels = None if data.labels is None else data.labels.astype(str)
@@ -116,12 +116,12 @@ def _compact(view: Any) -> list[Array]:
     return [np.ascontiguousarray(array) for array in arrays]
 
 
-def _print_of_file(path: Path) -> str:
+def _file_checksum(path: Path) -> str:
     """Return the checksum of a file."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:  # the records of its cells have the error
+    except OSError:  # loading it will fail, and the records will have the error
         return "unreadable"
 
 
@@ -166,7 +166,7 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
     weights = getattr(model, "view_weights_", None)
     return {
         "status": "ok",
-        **_judged(data, np.asarray(model.labels_)),
+        **_scored(data, np.asarray(model.labels_)),
         "seconds": seconds,
         "clusters_found": len(np.unique(model.labels_)),
         "objective": _numbers(getattr(model, "objective_", [])),
@@ -182,12 +182,12 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
     }
 
 
-def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
-    """Return the scores; without classes the agreement of the views, and the labels."""
+def _scored(data: MultiViewData, labels: Array) -> dict[str, Any]:
+    """Return the scores; without classes the agreement with the views, and the labels."""
     known = data.is_labelled
     if data.labels is not None and known.any():
-        found = evaluate(data.labels[known], labels[known])
-        return {"scores": {title: float(found[name]) for title, name in _TITLES.items()}}
+        scores = evaluate(data.labels[known], labels[known])
+        return {"scores": {title: float(scores[name]) for title, name in _TITLES.items()}}
     by_view = view_agreement(data, labels)
     return {
         "scores": {"agreement": float(np.mean(list(by_view.values())))},
@@ -204,16 +204,16 @@ def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:
     """Return rows of the consensus graph before and after learning, for samples sorted by class."""
     assert data.labels is not None
     count = load_paper().run["structure_samples"]
-    some = np.random.RandomState(0).permutation(data.n_samples)[:count]
-    some = some[np.lexsort((model.labels_[some], data.labels[some]))]
-    graphs = consensus_graphs(model, {name: view[some] for name, view in data.views.items()})
-    classes = np.unique(data.labels[some], return_inverse=True)[1]
+    rows = np.random.RandomState(0).permutation(data.n_samples)[:count]
+    rows = rows[np.lexsort((model.labels_[rows], data.labels[rows]))]
+    graphs = consensus_graphs(model, {name: view[rows] for name, view in data.views.items()})
+    classes = np.unique(data.labels[rows], return_inverse=True)[1]
     before, after = ([[float(f"{x:.3g}") for x in row] for row in graph] for graph in graphs)
     return {"classes": classes.tolist(), "before": before, "after": after}
 
 
 def _redirect_output(log: Path) -> None:
-    """Send the output of libraries, also from C, to a file instead of the terminal."""
+    """Redirect the output of libraries, including C code, from the terminal to a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
@@ -229,7 +229,7 @@ def _end_with_parent(results: Connection) -> None:
 
 def _limit_memory(gigabytes: float) -> None:
     """Limit the memory beyond the libraries; larger allocations fail with MemoryError."""
-    import resource  # of Unix
+    import resource  # Unix only
 
     limit = (memory_line("VmData") or 0) + int(gigabytes * 1e9)
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
@@ -263,8 +263,8 @@ def _message(error: BaseException) -> str:
 def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
     """Return for each view the share of nearest neighbours in the same cluster, less chance.
 
-    Neighbours are the ten nearest in the standardised features of the view. The score is 1 if all
-    of them share the cluster of their sample, and 0 if they do so as often as by chance.
+    Neighbours are the ten nearest samples in the standardised features of the view. The score is 1
+    if all of them are in the cluster of their sample, and 0 if as many are as by chance.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def _agreement(rows: Array, labels: Array) -> float:
     k = min(_NEIGHBORS, len(labels) - 1)
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     chance = float(np.sum(shares**2))
-    if k < 1 or chance == 1.0:  # one cluster agrees with everything and says nothing
+    if k < 1 or chance == 1.0:  # a single cluster contains all neighbours: no information
         return 0.0
     scaled = StandardScaler(with_mean=not sparse.issparse(rows)).fit_transform(rows)
     neighbors = NearestNeighbors(n_neighbors=k).fit(scaled).kneighbors(return_distance=False)

@@ -1,8 +1,8 @@
-"""A file of one JSON header and plain arrays, written whole or not at all, read without trust.
+"""A file of one JSON header and plain arrays: written atomically, and checked when it is read.
 
-The file is a zip archive of stored, that is unpacked, members, so that the declared size of a
-member can be compared with its stored bytes before anything is read. NumPy opens it as an .npz. Its
-last member is a checksum over the names and the bytes of all others.
+The file is a zip archive without compression: the declared size of a member is compared with its
+stored bytes before it is read. NumPy opens it as an .npz. The last member is a checksum over the
+names and bytes of all others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HEADER = "model.json"
 _CHECKSUM = "sha256"
 _MAX_HEADER = 64 * 2**20
 _MAX_DIRECTORY = 2**20
-_END_SIZE = 22  # of the record that ends a zip file without a comment
-_LOCATOR_SIZE = 20  # of the record before it where the file is larger than 2 GiB
-_END64_SIZE = 56  # of the record before that one
+_END_SIZE = 22  # bytes of the record at the end of a zip file without a comment
+_LOCATOR_SIZE = 20  # bytes of the record before it in files of more than 2 GiB
+_END64_SIZE = 56  # bytes of the record before that one
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
 _BLOCK = 2**20
 
@@ -47,9 +47,9 @@ def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Ar
             archive.writestr(zipfile.ZipInfo(HEADER, _DATE), content)
             for name, array in arrays.items():
                 member = zipfile.ZipInfo(f"{name}.npy", _DATE)
-                member.file_size = array.nbytes + 512  # from which zipfile chooses the layout
+                member.file_size = array.nbytes + 512  # zipfile chooses the layout by it
                 with archive.open(member, "w") as stream:
-                    # The first version of the layout holds every type that is written here.
+                    # Version 1.0 of the format is sufficient for all types that are written here.
                     np.lib.format.write_array(stream, array, (1, 0), allow_pickle=False)
         with zipfile.ZipFile(temporary, "a", zipfile.ZIP_STORED) as archive:
             checksum = _checksum(archive, archive.infolist())
@@ -60,7 +60,7 @@ def _checksum(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
     """Return the checksum over the names and the bytes of members."""
     digest = hashlib.sha256()
     for member in members:
-        # With both lengths, so that no two lists of members give the same bytes.
+        # Both lengths are hashed, so that no two lists of members give the same bytes.
         digest.update(f"{len(member.filename)}:{member.filename}{member.file_size}:".encode())
         with archive.open(member) as stream:
             while block := stream.read(_BLOCK):
@@ -69,7 +69,7 @@ def _checksum(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
 
 
 class Archive:
-    """An open archive: its header, and arrays that can be taken once each."""
+    """An open archive: its header, and its arrays, each of which can be taken once."""
 
     def __init__(self, archive: zipfile.ZipFile, size: int, what: str) -> None:
         members = archive.infolist()
@@ -78,8 +78,8 @@ class Archive:
         if len(self._left) < len(members):
             raise ArchiveError("two of its members have the same name; the file is damaged.")
         if any(m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1 for m in members):
-            raise ArchiveError(f"it is packed or encrypted, which no {what} is.")
-        # Members that overlap, or declare more than there is, would let a small file unfold.
+            raise ArchiveError(f"it is compressed or encrypted, which no {what} is.")
+        # Members that overlap, or declare too many bytes, would make a small file fill the memory.
         declared = sum(member.file_size for member in members)
         if declared > size or any(m.file_size != m.compress_size for m in members):
             raise ArchiveError("it declares more than it holds; the file is damaged or hostile.")
@@ -91,7 +91,7 @@ class Archive:
     def open(cls, stream: BinaryIO, what: str) -> Iterator[Self]:
         """Open the archive in a file; damage raises an exception, not always ArchiveError.
 
-        `what` it should be is said in messages. In the block all arrays must be taken.
+        `what` is the name of the kind of file for messages. The block must take all arrays.
         """
         size = stream.seek(0, os.SEEK_END)
         _check_ends(stream, size, what)
@@ -174,4 +174,4 @@ def _parse_array(raw: bytes, name: str) -> Array:
             "for it; the file is damaged or hostile."
         )
     array = np.frombuffer(raw, dtype, offset=start).reshape(shape, order="F" if by_column else "C")
-    return array.astype(dtype.newbyteorder("="))  # a copy that can be written to
+    return array.astype(dtype.newbyteorder("="))  # a writable copy

@@ -12,19 +12,19 @@ Seed: TypeAlias = int | np.random.RandomState | None
 
 
 def on_host(part: Any) -> Array:
-    """Return an array of a device or a cluster in the memory of this process."""
+    """Return an array from a device or a cluster as an array in the memory of this process."""
     if hasattr(part, "cpu"):
         return np.asarray(part.cpu())
     return np.asarray(part.compute() if hasattr(part, "compute") else part)
 
 
 def as_dense(X: Any) -> Array:
-    """Return a sparse matrix as an array, and an array as it is."""
+    """Return a sparse matrix as a dense array, and a dense array unchanged."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
 class Additive:
-    """Sums over samples, one a field of a dataclass: those of two sets of samples add up."""
+    """Base of dataclasses whose fields are sums over samples; those of two sets are added."""
 
     def __add__(self, other: Self) -> Self:
         both = zip(vars(self).values(), vars(other).values(), strict=True)

@@ -1,7 +1,7 @@
 """Inner loops compiled by Numba (extra "fast"); NumPy does the same work where it is absent.
 
-Unsigned indices keep Numba from testing each one for a negative value, which would also keep the
-inner loops from being vectorised.
+Indices are unsigned: for signed ones Numba tests whether each is negative, and inner loops with
+this test are not vectorised.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from omcal.machine.simd import aligned, registers
 from omcal.machine.unrolled import settle_kernel, vector_sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
-_MOST_PRODUCTS = 256  # columns times vectors of a row of F in registers; more compile for minutes
+_MOST_PRODUCTS = 256  # columns × vectors of a row of F in registers; more take minutes to compile
 _TILE_ROWS = 256
-_UNROLLED = 5  # neighbours: the default number has code of its own
+_UNROLLED = 5  # number of neighbours (the default) with code of its own
 
 
 def compiled_pays(n: int) -> bool:
-    """Whether to use the compiled loops for n rows: they are installed, and n is large."""
+    """Whether to use the compiled loops for n rows: Numba is installed, and n is large."""
     return n >= MIN_ROWS and _numba_works()
 
 
@@ -35,7 +35,7 @@ def _numba_works() -> bool:
         return False
     try:
         import numba  # noqa: F401
-    except ImportError as error:  # it often refuses a NumPy newer than itself
+    except ImportError as error:  # Numba often refuses newer versions of NumPy
         warnings.warn(
             f"Numba is installed but does not load ({error}); large fits run at about half speed.",
             RuntimeWarning,
@@ -56,7 +56,7 @@ class Sweep:
         self._width = self._R.shape[1]
 
     def __call__(self, indices: Any, weights: Any, F: Any) -> Any:
-        """Change F, and return the float64 sums over its rows; the sums of blocks add up."""
+        """Update F, and return the float64 sums over its rows; the sums of blocks are added."""
         if not self._few:
             return wide_sweep_kernel(indices, weights, F, self._stacked, self._R)
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
@@ -72,9 +72,9 @@ class Sweep:
 
 @jit_when_called(fastmath={"contract", "nsz"})
 def wide_sweep_kernel(indices, weights, F, stacked, R):  # type: ignore[no-untyped-def]
-    """Do the pass over any number of columns of F.
+    """Do the pass for any number of columns of F.
 
-    Off, with SciPy's products instead, 60000 × 60 with 100 clusters takes about 10 % more time.
+    With SciPy's products instead, 60000 × 60 with 100 clusters takes about 10 % more time.
     """
     n, V, k = indices.shape
     lines, c = stacked.shape
@@ -121,8 +121,8 @@ def wide_sweep_kernel(indices, weights, F, stacked, R):  # type: ignore[no-untyp
 def fixed_point(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., Any]:
     """Return `updates.fixed_point` for B = [S_1 … S_V] stacked as a function of the graphs.
 
-    The function takes indices and weights, and returns U. Off, `predict` takes three times as long
-    beside the graphs of its rows.
+    The function takes indices and weights, and returns U. Without it, the part of `predict` after
+    the graphs takes three times as long.
     """
     columns, kernel = padded(stacked), settle_kernel(len(R), registers(), stacked.dtype)
 
@@ -146,11 +146,11 @@ def padded(M: Any) -> Any:
 def moments_kernel(block, origin, total, squares):  # type: ignore[no-untyped-def]
     """Add x − origin and its square to the sums, for the rows x of a block.
 
-    Off, 60000 × 1430 takes 55 % more CPU time (benchmarks/ablations.py).
+    Without it, 60000 × 1430 takes 55 % more CPU time (benchmarks/ablations.py).
     """
     n, d = block.shape
     whole = n - n % 4
-    for i in range(0, whole, 4):  # together they load and store the sums once
+    for i in range(0, whole, 4):  # so that sums are loaded and stored once for all of them
         r, s, t, u = block[i], block[i + 1], block[i + 2], block[i + 3]
         for j in range(d):
             x = np.float64(r[j]) - origin[j]
@@ -170,8 +170,8 @@ def moments_kernel(block, origin, total, squares):  # type: ignore[no-untyped-de
 def scaled_rows_kernel(X, rows, center, rest, factor, out, first):  # type: ignore[no-untyped-def]
     """Write out[:, first:] = (X[rows] − center − rest) · factor.
 
-    The center is in two parts. `out` is the whole array, as the compiler does not see that columns
-    of a slice are contiguous, which would take twice the time. Off, 60000 × 1430 takes 6 % more.
+    The center has two parts. `out` is the whole array, because for columns of a slice the compiled
+    code takes twice the time. Without it, 60000 × 1430 takes 6 % more.
     """
     for i in range(len(rows)):
         x = X[np.uint64(rows[i])]
@@ -184,9 +184,9 @@ def scaled_rows_kernel(X, rows, center, rest, factor, out, first):  # type: igno
 def two_nearest_kernel(products, norms, slack, labels, first, second):  # type: ignore[no-untyped-def]
     """Find the nearest centre of each point and the two smallest distances.
 
-    A later centre is nearer only by more than the slack of the point. The squared length of the
-    point is left out. The products have a row per centre, so that many points share a vector,
-    without a branch. Off (with `member_sums_kernel`), fits take 10 to 28 % more CPU time.
+    A later centre must be nearer by more than the slack of the point. Distances lack the squared
+    length of the point. `products` has a row per centre, so that vectors hold many points. Without
+    it and `member_sums_kernel`, fits take 10 to 28 % more CPU time.
     """
     m, n = products.shape
     twice = products.dtype.type(2)
@@ -206,11 +206,11 @@ def two_nearest_kernel(products, norms, slack, labels, first, second):  # type: 
 
 @jit_when_called()
 def member_sums_kernel(X, order, starts, sums):  # type: ignore[no-untyped-def]
-    """Do sums[j] += x for the rows x of X in order[starts[j] : starts[j + 1]]."""
+    """Add the rows X[order[starts[j] : starts[j + 1]]] to sums[j]."""
     for j in range(len(sums)):
         total, first, last = sums[j], starts[j], starts[j + 1]
         whole = last - (last - first) % 4
-        for i in range(first, whole, 4):  # together they load and store the sums once
+        for i in range(first, whole, 4):  # so that sums are loaded and stored once for all of them
             r, s = X[np.uint64(order[i])], X[np.uint64(order[i + 1])]
             t, u = X[np.uint64(order[i + 2])], X[np.uint64(order[i + 3])]
             for q in range(X.shape[1]):
@@ -223,9 +223,9 @@ def member_sums_kernel(X, order, starts, sums):  # type: ignore[no-untyped-def]
 
 @jit_when_called()
 def gram_kernel(indices, weights, StS):  # type: ignore[no-untyped-def]
-    """Do StS[u, v] += S_uᵀ S_v for the pairs of views u <= v.
+    """Add S_uᵀ S_v to StS[u, v] for the pairs of views u <= v.
 
-    Off, 60000 × 1430 takes 16 % more time (benchmarks/results/ablations.md).
+    Without it, 60000 × 1430 takes 16 % more time (benchmarks/results/ablations.md).
     """
     n, V, k = indices.shape
     for i in range(n):

@@ -1,9 +1,9 @@
 """Parameters declared once: signature, attributes and documentation follow from class bodies.
 
-A class that derives from `Declares` has a line per parameter, ``max_iter: int = 30`` or
-``beta: float = parameter(default=0.3, ...)``. Type checkers read it as the field of a dataclass.
-`__init__` and its signature are made from it, and so are the constraint, where the type tells it,
-and the entry in the docstring, where there is a text for it. No library is loaded.
+A subclass of `Declares` has a line per parameter, ``max_iter: int = 30`` or ``beta: float =
+parameter(default=0.3, ...)``. Type checkers read it as a field of a dataclass. From it follow
+`__init__` and its signature, the constraint (if the type implies one), and the entry in the
+docstring (if there is a text). This module loads no library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import (
     get_origin,
 )
 
-_WIDTH = 92  # of the text of an entry in a docstring
+_WIDTH = 92  # characters per line of an entry in a docstring
 
 
 def require_integer(name: str, value: Any, least: int) -> None:
@@ -46,13 +46,13 @@ class Range(NamedTuple):
 
 
 class Words(NamedTuple):
-    """Constraint: one of some words."""
+    """Constraint: one of the given words."""
 
-    words: Collection[str]  # also a view of a table that may grow
+    words: Collection[str]  # may be the keys of a table that grows later
 
 
 class Methods(NamedTuple):
-    """Constraint: an object with some methods."""
+    """Constraint: an object with the given methods."""
 
     names: tuple[str, ...]
 
@@ -63,19 +63,19 @@ Natural = Annotated[int, Range(Integral, 0)]
 
 @dataclass(frozen=True)
 class Declared:
-    """A parameter; `option` and the entries after it are for the command line."""
+    """A parameter; `option` and the fields after it are for the command line."""
 
     default: Any
-    constraint: tuple[Any, ...] = ()  # by default `constraint_of` its type
-    kind: str = ""  # as the docstring names it; by default the name of its type
+    constraint: tuple[Any, ...] = ()  # by default that of its type, `constraint_of`
+    kind: str = ""  # its type in the docstring; by default the name of the type
     help: str = ""
     kw_only: bool = True
-    late: bool = False  # in the signature after the parameters of subclasses
+    late: bool = False  # whether it comes after the parameters of subclasses in the signature
     option: str | None = None
     brief: str = ""  # by default the first clause of `help`
-    shown: str | None = None  # default, as the help shows it
+    shown: str | None = None  # text of the default in the help
     metavar: str | None = None
-    reads: Callable[[str], Any] | None = None  # type of the option, where the default has none
+    reads: Callable[[str], Any] | None = None  # parser of the option, if its type is not enough
 
     @property
     def entry(self) -> str:
@@ -132,8 +132,8 @@ class Declares:
                 own[name] = _complete(vars(cls)[name], hint, vars(sys.modules[cls.__module__]))
                 delattr(cls, name)
         cls._own_parameters = own
-        by_hand = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
-        if by_hand is object.__init__ or hasattr(by_hand, "_declared"):
+        init = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
+        if init is object.__init__ or hasattr(init, "_declared"):
             setattr(cls, "__init__", _initialiser(cls))  # noqa: B010 - mypy forbids the assignment
         if cls.__doc__:
             cls.__doc__ = _documented(cls.__doc__, declared(cls))
@@ -142,18 +142,18 @@ class Declares:
 
 
 def _complete(value: Any, hint: Any, names: dict[str, Any]) -> Declared:
-    """Return the declaration of a parameter, which may be its default alone."""
-    one = value if isinstance(value, Declared) else Declared(value)
-    if one.constraint:
-        return one
+    """Return the declaration of a parameter; `value` may be its default alone."""
+    declaration = value if isinstance(value, Declared) else Declared(value)
+    if declaration.constraint:
+        return declaration
     hint = eval(hint, names) if isinstance(hint, str) else hint
     first = hint if isinstance(hint, type) else get_args(hint)[0]
-    kind = one.kind or getattr(first, "__name__", "")
-    return replace(one, kind=kind, constraint=constraint_of(hint))
+    kind = declaration.kind or getattr(first, "__name__", "")
+    return replace(declaration, kind=kind, constraint=constraint_of(hint))
 
 
 def declared(cls: type) -> dict[str, Declared]:
-    """Return the parameters of a class by name: bases first, late parameters last."""
+    """Return the parameters of a class by name: those of bases first, late ones last."""
     found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_own_parameters") or {}
@@ -176,7 +176,7 @@ def _initialiser(cls: type) -> Any:
 
 
 def _documented(text: str, parameters: dict[str, Declared]) -> str:
-    """Return a docstring with the entries of all parameters, or of the named ones, filled in."""
+    """Return a docstring with the entries of all parameters, or of the named ones, inserted."""
     entries = {name: f"{name} : {one.entry}" for name, one in parameters.items() if one.help}
     entries["parameters"] = "\n".join(entries.values())
     # Python 3.13 and later have removed the indentation.

@@ -26,7 +26,7 @@ AnyPath = str | os.PathLike[str]
 _TEMPORARY = re.compile(r"\.omcal-[0-9a-f]{16}\.tmp")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
+_BINARY = getattr(os, "O_BINARY", 0)  # prevents Windows from changing line ends
 
 
 @contextmanager
@@ -34,22 +34,22 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
     """Yield a temporary name beside `path`; rename it to `path` when the block succeeds.
 
     The name is random and created exclusively, with the permissions of the file that it replaces,
-    and synced to disk before the rename. A link is followed: its target is replaced. Leftovers of a
-    killed process are removed by the next one that writes to the same folder. `size` is the
-    expected number of bytes, for the message of a full disk; a `folder` must not exist yet.
+    and synced to disk before the rename. If `path` is a link, its target is replaced. Temporary
+    files of a killed process are removed by the next process that writes to the same folder. `size`
+    is the expected number of bytes, for the message of a full disk; a `folder` must not exist yet.
     """
     final = _destination(path)
     _clear_leftovers(final.parent, os.getpid())
     reached = 0
     try:
-        with _made(final, folder) as temporary:
+        with _temporary_beside(final, folder) as temporary:
             try:
                 yield temporary
                 _flush(temporary)
             finally:
                 reached = _size(temporary)
             temporary.replace(final)
-            with suppress(OSError):  # not every system can do this for a folder
+            with suppress(OSError):  # some systems cannot sync a folder
                 _sync(final.parent)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -59,7 +59,7 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
 
 def write_whole(path: AnyPath, content: bytes | str) -> None:
     """Write bytes or text (UTF-8) to a file atomically."""
-    # Names of files may hold bytes that are no UTF-8: that must not spoil the rest of the message.
+    # File names may contain bytes that are not UTF-8; the rest of the text must stay readable.
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with replacing(path, size=len(data)) as temporary:
         temporary.write_bytes(data)
@@ -78,8 +78,8 @@ def open_regular(path: AnyPath) -> BinaryIO:
 
 
 def require_replaceable(path: AnyPath) -> None:
-    """Raise the OSError that `replacing` would raise, as far as it can be known before."""
-    with _made(_destination(path), False):
+    """Raise the OSError that `replacing` would raise, if it can be predicted."""
+    with _temporary_beside(_destination(path), False):
         pass
 
 
@@ -100,17 +100,17 @@ def _destination(path: AnyPath) -> Path:
 
 
 @contextmanager
-def _made(final: Path, folder: bool) -> Iterator[Path]:
-    """Create a file or folder beside `final`, locked while the block writes it, and remove it.
+def _temporary_beside(final: Path, folder: bool) -> Iterator[Path]:
+    """Create a file or folder beside `final`, locked while the block writes it; remove it later.
 
-    There is no lock on Windows, where a file that somebody holds open cannot be renamed.
+    Windows has no lock: a file that is open there cannot be renamed.
     """
     known = final.stat() if final.exists() else None
     mode = 0o666 if known is None else stat.S_IMODE(known.st_mode)
     temporary, lock = _created(final, folder, mode)
     try:
         if lock is not None and known is not None:
-            with suppress(OSError):  # only root may give files away
+            with suppress(OSError):  # only root may change the owner
                 os.fchown(lock, known.st_uid, known.st_gid)
             with suppress(OSError):
                 os.fchmod(lock, mode)
@@ -122,7 +122,7 @@ def _made(final: Path, folder: bool) -> Iterator[Path]:
 
 
 def _created(final: Path, folder: bool, mode: int) -> tuple[Path, int | None]:
-    """Create a file or folder exclusively, and lock it where the system has locks."""
+    """Create a file or folder exclusively, and lock it if the system has locks."""
     try:
         while True:
             temporary = final.with_name(f".omcal-{secrets.token_hex(8)}.tmp")
@@ -136,7 +136,7 @@ def _created(final: Path, folder: bool, mode: int) -> tuple[Path, int | None]:
                 return temporary, None
             lock = os.open(temporary, flags, mode)
             _locked(lock)
-            # Before it was locked another process may have taken it for a leftover.
+            # Before the lock another process may have removed it as a leftover.
             if temporary.exists():
                 return temporary, lock
             os.close(lock)
@@ -145,7 +145,7 @@ def _created(final: Path, folder: bool, mode: int) -> tuple[Path, int | None]:
 
 
 def _locked(file: int) -> bool:
-    """Take the lock of an open file; return False where another process holds it."""
+    """Try to lock an open file; return False if another process holds the lock."""
     if fcntl is None:
         return False
     try:
@@ -191,7 +191,7 @@ def _flush(path: Path) -> None:
 
 def _sync(path: Path) -> None:
     if fcntl is None and path.is_dir():
-        return  # Windows opens no folders, and has nothing like this for them
+        return  # Windows cannot open or sync folders
     file = os.open(path, os.O_RDWR if fcntl is None else os.O_RDONLY)
     try:
         os.fsync(file)
@@ -212,6 +212,6 @@ def _no_room(error: OSError, final: Path, size: int | None, reached: int) -> OSE
         said = f"{format_bytes(needed)} are needed and {format_bytes(free)} are free; about "
         said += f"{needed - free} bytes are missing"
     else:
-        said = f"more than the {format_bytes(free)} that are free are needed"
+        said = f"more than the free {format_bytes(free)} are needed"
     said = f"no space left on its disk: {said}; free some, or choose another"
     return OSError(error.errno, said, str(final))

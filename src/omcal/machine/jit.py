@@ -1,4 +1,4 @@
-"""Compilation by Numba, with its cache where a folder for it can be written."""
+"""Compilation by Numba, with its cache if there is a writable folder for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omcal.machine.process import once
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function to be compiled at its first call; it releases the GIL."""
+    """Decorate a function so that its first call compiles it; it releases the GIL."""
     import numba
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,14 +24,14 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            # Neither the package's folder nor the user's can be written to.
+            # Neither the folder of the package nor that of the user is writable.
             return plain
 
         def call(*given: Any) -> Any:
             nonlocal kept
             try:
                 return kept(*given)
-            except OSError as error:  # before the function was called: of the files of its code
+            except OSError as error:  # before the call: an error of the cache files
                 warnings.warn(
                     f"compiled code cannot be kept for other processes ({error}), which compile it "
                     "again; make room there, or set NUMBA_CACHE_DIR to another folder.",
@@ -47,7 +47,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def jit_when_called(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function as by `jit`, but only once it is called: that loads Numba."""
+    """Decorate a function as `jit` does, at its first call, because `jit` loads Numba."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         @once
@@ -64,9 +64,9 @@ def jit_when_called(**options: Any) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) -> Callable[..., Any]:
-    """Compile the function `name` in a source text of a module, as by `jit`.
+    """Compile the function `name` of a source text, as `jit` does.
 
-    `module` holds the `globals()` of the module: the names that the text uses, and the file beside
+    `module` is the `globals()` of a module: the names that the text uses, and the file beside
     which Numba caches the code.
     """
     names = {**module, "np": np}
@@ -75,7 +75,7 @@ def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) ->
 
 
 def repeated(text: str, numbers: Mapping[str, Iterable[int]]) -> str:
-    """Repeat each line that holds a letter, once per number of that letter."""
+    """Repeat each line that contains a letter, once per number of that letter."""
     lines = text.splitlines()
     for letter, values in numbers.items():
         lines = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def available_memory() -> int:
-    """Return the bytes that this process may still take, of the machine or its control group."""
+    """Return the bytes of memory available to this process, by machine and control group."""
     free = _machine_memory()
     limit, used = _group_number("memory.max"), _group_number("memory.current")
     if limit is not None and used is not None:
@@ -46,7 +46,7 @@ def format_bytes(n_bytes: float) -> str:
 
 
 def parse_bytes(size: str | float) -> int:
-    """Return the bytes of a number, or of a text such as "4GB" or "512 MiB".
+    """Return the number of bytes in a text such as "4GB" or "512 MiB"; numbers are bytes.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _machine_memory() -> int:
 
 
 class _MemoryStatus(ctypes.Structure):
-    """MEMORYSTATUSEX of Windows, as far as it is read."""
+    """MEMORYSTATUSEX of Windows, up to the fields in use."""
 
     _fields_ = (
         ("length", ctypes.c_uint32),

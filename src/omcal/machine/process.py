@@ -13,10 +13,10 @@ Result = TypeVar("Result")
 
 
 class ProcessSetting:
-    """A process-wide setting that blocks of code need, several threads at the same time.
+    """A process-wide setting that blocks of code in several threads may need at the same time.
 
-    The first block to begin changes the setting, and the last one to end restores the value that
-    `read` returned, in any threads and any order. `restore` may be called twice.
+    The first block that begins changes the setting, and the last one that ends restores the value
+    that `read` returned. Threads and order do not matter. `restore` may be called twice.
 
     Examples
     --------
@@ -37,13 +37,13 @@ class ProcessSetting:
         restore: Callable[[Any], None],
     ) -> None:
         self._read, self._change, self._restore = read, change, restore
-        self._lock = threading.RLock()  # a block that was cut short may end inside another's start
-        self._threads: set[int] = set()  # that are in a block
-        self._before: list[Any] = []  # the user's setting, while it is another
+        self._lock = threading.RLock()  # an interrupted block may end while another one begins
+        self._threads: set[int] = set()  # threads inside a block
+        self._before: list[Any] = []  # the user's setting, while it is changed
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the setting in the block."""
+        """Change the setting for the block."""
         me = threading.get_ident()
         if me in self._threads:
             yield
@@ -54,14 +54,14 @@ class ProcessSetting:
                 yield
             finally:
                 self._end(me)
-        finally:  # Ctrl-C may have cut short the first call
+        finally:  # Ctrl-C may have interrupted the first call
             self._end(me)
 
     def _begin(self, thread: int) -> None:
         with self._lock:
             self._threads.add(thread)
             if not self._before:
-                self._before = [self._read()]  # known before anything is changed
+                self._before = [self._read()]  # registered before anything is changed
                 self._change()
 
     def _end(self, thread: int) -> None:
@@ -73,9 +73,9 @@ class ProcessSetting:
 
 
 def once(make: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function to be called once per set of arguments, also by many threads.
+    """Decorate a function so that many threads call it only once per set of arguments.
 
-    Threads that ask while it is being made wait for it.
+    Threads that need a result that is being computed wait for it.
 
     Examples
     --------

@@ -14,7 +14,7 @@ try:  # from version 1.9 on
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Older versions have nothing to support."""
+        """Empty base class for versions of scikit-learn without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
         """Return the method unchanged."""

@@ -1,4 +1,4 @@
-"""Arrays in unlinked files, which vanish with the process however it ends."""
+"""Arrays in unlinked files, which disappear when the process ends for any reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ZEROS = bytes(1 << 20)
 
 
 class Scratch:
-    """Memory-mapped arrays in a folder, the system's folder for temporary files by default.
+    """Memory-mapped arrays in a folder, by default the system's folder for temporary files.
 
-    The files are deleted as they are made; their space is freed with the last array that uses
-    it, after an error, an interrupt or a kill as well.
+    The files are deleted right after they are created. Their space is freed with the last array
+    that uses it, even after an error, an interrupt or a kill.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -37,7 +37,7 @@ class Scratch:
         n_bytes = int(np.prod(shape)) * dtype.itemsize
         try:
             with tempfile.TemporaryFile(dir=self.folder) as file:
-                # A mapped file that cannot grow would end the process at its first write.
+                # If a mapped file cannot grow, the first write would kill the process.
                 _take_room(file, n_bytes)
                 mapping = mmap.mmap(file.fileno(), n_bytes)
         except OSError as error:

@@ -1,7 +1,6 @@
-"""Vectors of numbers, each in a register of the processor, as variables of compiled code.
+"""Vectors of numbers, one per register of the processor, as variables of compiled code.
 
-Numba has no such type. It leaves vectorisation to LLVM, which fills half of each of the largest
-registers only.
+Numba has no such type; it leaves vectorisation to LLVM, which uses half of the largest registers.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ def aligned(shape: tuple[int, int], dtype: np.dtype) -> Array:
 def vector_steps(length: int, dtype: str) -> dict[str, Step]:
     """Return the operations on vectors of `length` float32 or float64 numbers, by name.
 
-    ``zeros()``; ``everywhere(x)``, one number in all places; ``load(address)``, a vector, and
+    ``zeros()``; ``everywhere(x)``, one number in all lanes; ``load(address)``, a vector, and
     ``number(address)``, a number; ``store(address, x)``; ``plus(x, y)``, ``minus(x, y)``;
     ``positive(x)``, with zero for negative numbers; ``add_product(x, y, total)``, total + x y,
     rounded once where the processor can; ``less(x, y)`` and ``more(x, y)``, the smaller and
-    the larger of two numbers. Vectors of int32 are ``whole(i)``, one number in all places;
+    the larger of two numbers. Vectors of int32 are ``whole(i)``, one number in all lanes;
     ``where_less(x, y, i, j)``, i where x < y, else j; and ``store_whole(address, i)``.
     """
     from llvmlite import ir
@@ -112,7 +111,7 @@ def vector_steps(length: int, dtype: str) -> dict[str, Step]:
             result = write(code, *given)
             return context.get_dummy_value() if signature.return_type is types.void else result
 
-        # Numba asks for as many parameters as there are.
+        # Numba requires the exact number of parameters.
         of: list[Step] = [
             lambda typing: (signature, lowered),
             lambda typing, x: (signature, lowered),

@@ -1,7 +1,7 @@
 """Products of blocks of rows with few columns, which take most of the time of graphs and anchors.
 
-BLAS rearranges rows before it multiplies them, which takes as long as products with few columns.
-This code reads the rows in place and keeps the sums of a tile of rows in registers. Off, wide views
+BLAS first copies rows to another layout, which takes as long as products with few columns. Here the
+rows are read in place and the sums of a tile of rows stay in registers. Without it, wide views
 take 8 to 12 % more CPU time (benchmarks/ablations.py).
 """
 
@@ -19,15 +19,15 @@ from omcal.machine.simd import aligned, registers, vector_steps
 
 _ARM = platform.machine().lower() in ("aarch64", "arm64")
 _WIDE = 64  # bytes per register; with smaller ones BLAS multiplies
-_MOST_ROWS = 8  # per tile: more rows, a page apart, would evict each other from the cache
+_MOST_ROWS = 8  # rows per tile; more rows, a page apart, would evict each other from the cache
 _FEWEST, _MOST = 2, 6  # registers of sums per row
-_FULL = 0.75  # fraction of the registers' numbers that are columns
+_FULL = 0.75  # smallest fraction of the registers that columns fill
 
 
 class ThinProduct:
     """The function X ↦ X W for a W of few columns, which is zero until it is filled.
 
-    Equal columns have bitwise equal products, except where BLAS multiplies.
+    Equal columns have bitwise equal products, unless BLAS multiplies.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, *, compiled: bool) -> None:
@@ -44,7 +44,7 @@ class ThinProduct:
         self.W = self._with_zeros[:, :m]
 
     def __call__(self, X: Array, *, any_order: bool = True) -> Array:
-        """Return the products; with `any_order` there may be columns of zeros at the end."""
+        """Return the products; with `any_order` columns of zeros may follow."""
         if not any_order:
             # For 1000 rows of float64 OpenBLAS takes 5 to 25 % less time so on x86.
             if X.dtype == np.float64:
@@ -61,8 +61,8 @@ class ThinProduct:
         return products
 
 
-# A line that holds an I stands for one line per row of a tile, J per vector of a row. Where the
-# last rows are no whole tile, some rows are multiplied twice.
+# A line with an I stands for one line per row of a tile, a line with a J for one per vector of a
+# row. If the last rows are not a whole tile, some rows are multiplied twice.
 _PRODUCT = """
 def {name}(X, stride, n, width, W, out):
     for i in range(0, n, {rows}):

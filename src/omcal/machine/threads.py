@@ -25,9 +25,9 @@ _COLUMNS_READ_ONCE = 96
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Yield consecutive slices that cover range(n), of at most `size` rows, evenly cut.
+    """Yield consecutive slices of nearly equal length that cover range(n), of at most `size` rows.
 
-    None has more rows than the first.
+    No slice is longer than the first.
     """
     count = -(-n // size)
     cuts = [-(-i * n // count) for i in range(count + 1)] if n else []
@@ -37,7 +37,7 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
 def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Result]:
     """Return the results of `work` on blocks of `size` of the n rows, in order.
 
-    Threads share the blocks out; the blocks, and so every rounding, are the same for any number.
+    Threads divide the blocks; blocks and rounding do not depend on the number of threads.
     """
     results: list[Result] = []
     _share_out(work, list(row_blocks(n, size)), results.append)
@@ -47,7 +47,7 @@ def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Resul
 def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
     """Return the sum of the results of `work` on the same blocks, added in order.
 
-    Only a few results exist at a time, so they may be large.
+    Only a few results exist at the same time, so they may be large.
     """
     total: list[Result] = []
 
@@ -71,10 +71,10 @@ def row_slice(X: Any, rows: slice) -> Any:
 
 
 def sparse_product(X: Any, W: Array) -> Array:
-    """Return X W for a block of sparse rows; a W of many columns beyond the cache is read once.
+    """Return X W for a block of sparse rows; read a large W of many columns only once.
 
-    With 100 or 150 columns of W, 30000 × 50000 counts take 14 or 23 % less CPU time so. With 30 or
-    65 they take more: court opinions of 1330 terms take up to three times as long.
+    With 100 or 150 columns of W, 30000 × 50000 counts then take 14 or 23 % less CPU time. With 30
+    or 65 columns they take more: court opinions of 1330 terms take up to three times as long.
     """
     once = W.shape[1] >= _COLUMNS_READ_ONCE and W.nbytes > IN_CACHE
     return np.asarray((X.tocsc() if once else X) @ W)
@@ -83,7 +83,7 @@ def sparse_product(X: Any, W: Array) -> Array:
 def _share_out(
     work: Callable[[slice], Result], blocks: list[slice], take: Callable[[Result], None]
 ) -> None:
-    """Pass the results to `take` in the order of the blocks; few of them wait for their turn."""
+    """Pass the results to `take` in the order of the blocks; only a few results wait."""
     workers = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
     if workers == 1:
         for rows in blocks:
@@ -93,15 +93,15 @@ def _share_out(
     with one_blas_thread():
         done = False
         try:
-            # This thread works, too: to wake one more would cost as much as a short block.
+            # This thread works, too: waking one more thread would take as long as a short block.
             for _ in range(workers - 1):
                 _pool(thread_count() - 1, os.getpid()).submit(_help, weakref.ref(shared))
             shared.process()
             done = True
-        finally:  # after an error nothing goes on in the background
+        finally:  # after an error no work continues in the background
             try:
                 shared.end(done)
-            finally:  # Ctrl-C may have cut short the first call
+            finally:  # Ctrl-C may have interrupted the first call
                 shared.end(done)
     if shared.error is not None:
         raise shared.error
@@ -129,7 +129,7 @@ class _SharedBlocks(Generic[Result]):
         self.error: BaseException | None = None  # of a helper
         self._work, self._take, self._most_waiting = work, take, most_waiting
         self._blocks = iter(enumerate(blocks))
-        self._lock = RLock()  # unlike a condition's, its `with` cannot be cut short by Ctrl-C
+        self._lock = RLock()  # unlike that of a condition, Ctrl-C cannot interrupt its `with`
         self._changed = Condition(self._lock)
         self._waiting: dict[int, Result] = {}
         self._taken = 0
@@ -159,7 +159,7 @@ class _SharedBlocks(Generic[Result]):
                 self._changed.notify_all()
 
     def end(self, done: bool) -> None:
-        """Wait for the helpers to finish their blocks, and let no other helper begin.
+        """Wait until the helpers have finished their blocks, and let no other helper begin.
 
         In nested calls, a helper that never began may be queued behind this thread.
         """
@@ -188,72 +188,72 @@ class _SharedBlocks(Generic[Result]):
 
 @cache
 def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Return a pool of threads; starting threads would take a third of a short sweep.
+    """Return a pool of threads; starting threads would take a third of the time of a short sweep.
 
-    A process that was forked off has none of them, hence its number.
+    A forked process has no threads of its parent, so the process id is part of the key.
     """
     return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out.
+    """Limit BLAS to one thread: inside our own threads, and for small matrices.
 
-    Its threads keep a core busy for some 25 ms after each product, so this also covers the work
-    between two of our own parallel parts. Off, fits take 5 to 120 % more CPU time (benchmarks/
-    ablations.py).
+    BLAS threads keep a core busy for about 25 ms after each product, so this block also covers the
+    work between two parallel parts. Without it, fits take 5 to 120 % more CPU time
+    (benchmarks/ablations.py).
 
-    Some libraries have one number for the process, others one for each thread. Both are the user's
-    again when all blocks have ended, since each block restores its own changes. A thread may thus
-    lift the limit of another; the next block of that sets it again.
+    Some libraries have one number of threads per process, others one per thread. Each block
+    restores its own changes, so both are the user's again when all blocks have ended. A thread may
+    thus lift the limit of another one, whose next block sets it again.
     """
     with blas_as_before():
         for library in _blas_libraries(len(sys.modules)):
             if (number := library.num_threads) != 1:
-                _own.changed.append((library, number))
+                _thread.changed.append((library, number))
                 _set_threads(library, 1)
         yield
 
 
 @contextmanager
 def blas_as_before() -> Iterator[None]:
-    """Restore at the end the settings that blocks of `one_blas_thread` inside have changed.
+    """Restore at the end the settings that inner blocks of `one_blas_thread` have changed.
 
-    It surrounds each public call: Ctrl-C in the last product of an inner block is raised as that
-    block is left, and would skip its end.
+    It surrounds each public call: Ctrl-C in the last product of an inner block is raised at the
+    exit of that block, and would skip its cleanup.
     """
-    outer = len(_own.changed)
+    outer = len(_thread.changed)
     try:
         try:
             yield
         finally:
             _restore(outer)
-    finally:  # Ctrl-C may have cut short the first call
+    finally:  # Ctrl-C may have interrupted the first call
         _restore(outer)
 
 
-class _Own(local):
-    """The changes of a thread that are not restored yet: libraries and their thread numbers."""
+class _ThreadChanges(local):
+    """Changes of this thread that are not yet restored: libraries and numbers of threads."""
 
     def __init__(self) -> None:
         self.changed: list[tuple[Any, int]] = []
 
 
-_own = _Own()
+_thread = _ThreadChanges()
 
 
 def _restore(outer: int) -> None:
     """Restore all changes but the first `outer`."""
-    while len(_own.changed) > outer:
-        _set_threads(*_own.changed[-1])
-        _own.changed.pop()
+    while len(_thread.changed) > outer:
+        _set_threads(*_thread.changed[-1])
+        _thread.changed.pop()
 
 
 def _set_threads(library: Any, number: int) -> None:
     """Set the number of threads of a library, from any thread.
 
-    From threadpoolctl 3.8 on, OpenBLAS belongs to the first thread that sets a number, and other
-    threads are ignored: so its owner is cleared before and after.
+    From threadpoolctl 3.8 on, the first thread that sets a number for OpenBLAS owns the library,
+    and other threads are ignored; so the owner is cleared before and after.
     """
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)
@@ -264,9 +264,9 @@ def _set_threads(library: Any, number: int) -> None:
 def small_blas(size: int) -> AbstractContextManager[None]:
     """Limit BLAS to one thread for matrices of up to 400 rows and columns.
 
-    For small ones the threads cost more than they save, and much more on a busy machine. With 300
-    rows an iteration takes as long with two as with one on a quiet one, as they keep a core from
-    the pass that comes next; with 500 two take a fifth less where a pass is short.
+    For small matrices threads cost more than they save, much more on a busy machine. On a quiet
+    machine, two threads take as long as one for 300 rows, since BLAS threads keep a core from the
+    next pass, and a fifth less time for 500 rows if a pass is short.
     """
     return one_blas_thread() if size <= 400 else nullcontext()
 
@@ -275,19 +275,19 @@ def small_blas(size: int) -> AbstractContextManager[None]:
 def _blas_libraries(modules: int) -> list[Any]:
     """Return the loaded BLAS libraries.
 
-    They are looked for again only after modules were loaded, as that takes milliseconds: PyTorch
-    brings a BLAS of its own, and may come after the first fit.
+    The search takes milliseconds and is repeated only after modules were loaded: PyTorch has its
+    own BLAS, and may be loaded after the first fit.
     """
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def thread_count() -> int:
     """Return the number of threads: OMP_NUM_THREADS if set, else the available cores."""
-    asked: Any = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else _cores(os.getpid())
+    setting: Any = os.environ.get("OMP_NUM_THREADS", "")
+    return int(setting) if setting.isdigit() and int(setting) > 0 else _cores(os.getpid())
 
 
 @cache
 def _cores(process: int) -> int:
-    """Return the available cores; the system call takes as long as a sweep over few rows."""
+    """Return the number of available cores, cached: the system call is as slow as a short sweep."""
     return int(joblib.cpu_count())

@@ -1,4 +1,4 @@
-"""PyTorch, loaded when first used: it comes with the extra "gpu" and takes seconds to import."""
+"""PyTorch, loaded when first used: it is in the extra "gpu" and takes seconds to import."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ Device: TypeAlias = Any
 
 
 def __getattr__(name: str) -> Any:
-    # Tools that look through modules ask for names of their own; that must not load PyTorch, nor
-    # fail where it is absent.
+    # Tools that inspect modules request special names; this must not load PyTorch, or need it.
     if name.startswith(("__", "pytest")):
         raise AttributeError(name)
     try:
@@ -22,7 +21,7 @@ def __getattr__(name: str) -> Any:
             "computing on tensors and GPUs needs PyTorch: pip install torch."
         ) from error
     value = getattr(torch, name)
-    globals()[name] = value  # found directly from now on
+    globals()[name] = value  # later accesses find it directly
     return value
 
 

@@ -1,4 +1,4 @@
-"""Inner loops as texts, from which Numba compiles one per number of columns or neighbours."""
+"""Inner loops as source texts; Numba compiles one loop per number of columns or neighbours."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SUMS = {
     "tile_rows": 256,  # rows whose FᵀF and FoldᵀF are summed in the type of the rows
     "terms": 4,  # times V m rows per part of SᵀF: 4 V k terms per entry on average
 }
-_TOGETHER = 64  # rows whose fixed point is found together
+_TOGETHER = 64  # rows whose fixed points are computed together
 _SPARE = 4  # registers that hold no sums
 
-# The pass where a row of F fits into a few vectors. A line that holds a J stands for one line per
-# vector, K per column of F, E and O per even and odd column, and H per column that is multiplied
-# together with others. As variables of their own they stay in registers, which a loop does not
-# achieve. BLAS rearranges rows before it multiplies them, which takes as long as products with few
-# columns do, so all products are written out. Sums over few rows are taken in the type of the rows,
-# which is as exact as the terms are and twice as fast in float32, then added up in float64. Each
-# view has a sum of its own, zJ, as an addition has to wait for the one before.
-# Off (the loops of `compiled.wide_sweep_kernel` instead), fits take 2 to 13 % more time.
+# The pass if a row of F fits into a few vectors. A line with a J stands for one line per vector, K
+# per column of F, E and O per even and odd column, and H per column that is multiplied together
+# with others. As separate variables they stay in registers, which a loop does not achieve. BLAS
+# copies rows to another layout before it multiplies them, which takes as long as products with few
+# columns, so all products are written out. Sums over few rows have the type of the rows, which is
+# as exact as the terms and twice as fast in float32; they are then added in float64. Each view has
+# its own sum zJ, because an addition must wait for the previous one. Without it (the loops of
+# `compiled.wide_sweep_kernel` instead), fits take 2 to 13 % more time.
 _SWEEP_OF_VECTORS = """
 def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
@@ -90,9 +90,8 @@ def {name}(indices, weights, F, stacked, R):
 """
 
 
-# U at the fixed point of Eq. 13. The B of a row is found row by row, in vectors as above; then many
-# rows change together, cluster by cluster, until none changes by more than `small` times the
-# largest B.
+# U at the fixed point of Eq. 13. B is computed row by row, in vectors as above. Then many rows are
+# updated together, cluster by cluster, until none changes by more than `small` times the largest B.
 _SETTLE = """
 def {name}(indices, weights, stacked, R, small, max_sweeps, U):
     n, V, k = indices.shape
@@ -156,10 +155,11 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U):
 """
 
 
-# Eq. 2 from relative distances, products + bias, of as many rows as a vector holds. Each distance d
-# is inserted into the list of the k + 1 nearest, which stays in registers. Here a K stands for each
-# place in the list, a J for each but the first, from the last one on, and an I for the one before.
-# Off, with a scalar search instead, fits of 60000 samples and more take 23 to 61 % more time.
+# Eq. 2 from relative distances, products + bias, for as many rows as a vector has lanes. Each
+# distance d is inserted into the list of the k + 1 nearest, which stays in registers. Here K stands
+# for each position in the list, J for each but the first, from the last one on, and I for the one
+# before J. Without it, with a scalar search instead, fits of 60000 samples and more take 23 to 61 %
+# more time.
 _NEAREST = """
 def {name}(products, bias, tolerance, indices, weights):
     n, m = len(products), len(bias)
@@ -216,7 +216,7 @@ def {name}(products, bias, tolerance, indices, weights):
 def nearest_kernel(k: int, registers: tuple[int, int], real: DTypeLike) -> Callable[..., bool]:
     """Return the search for the k nearest anchors and their weights.
 
-    Products may be in any order in memory; columns beyond the last bias are ignored. The function
+    Products may have any memory order; columns beyond the last bias are ignored. The function
     returns whether all products are finite.
     """
     real, register = np.dtype(real), registers[1]
@@ -252,7 +252,7 @@ def vector_sweep_kernel(
     (number, register), real = registers, np.dtype(real)
     lanes = register // real.itemsize
     vectors = -(-c // lanes)
-    # The sums, of two kinds, must leave registers for the factors.
+    # Two kinds of sums must leave registers free for the factors.
     most = max(1, (number - _SPARE - vectors) // (2 * vectors))
     together = max(few for few in range(1, most + 1) if c % few == 0)
     sizes = {"lanes": lanes, "register": register, "line": vectors * register}

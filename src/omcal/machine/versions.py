@@ -6,7 +6,7 @@ import platform
 from functools import cache
 from importlib.metadata import version
 
-_version = cache(version)  # it parses the description of a library: 1 ms
+_version = cache(version)  # cached: parsing the metadata of a library takes 1 ms
 
 
 def versions() -> dict[str, str]:

@@ -27,9 +27,9 @@ from omcal.method.scaling import Scaling
 from omcal.method.vectors import IncompleteVectors, Vectors
 from omcal.views.view import Matrix, View, Views
 
-SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
-_FEW_DISTANCES = 1 << 17  # of all rows to all anchors
-_BLOCK_ENTRIES = 1 << 18  # of the rows that are being scaled
+SAMPLE_PER_ANCHOR = 256  # rows per anchor for "kmeans"; more rows have no measurable effect
+_FEW_DISTANCES = 1 << 17  # between rows and anchors of a run; with fewer, one thread is used
+_BLOCK_ENTRIES = 1 << 18  # per block of rows to scale
 
 
 def choose_for_runs(
@@ -42,8 +42,8 @@ def choose_for_runs(
     """Choose m anchors in the scaled space per random state: one (m, d_v) array per view.
 
     Row j is the same point in all views. "kmeans" runs on a random sample of 256 rows per anchor,
-    "kmeans-full" on all rows and with a more thorough start, "random" takes samples as they are.
-    Given anchors are checked.
+    "kmeans-full" on all rows with a better start, "random" takes samples. Given anchors are
+    checked.
     """
     if not isinstance(method, str):
         return [check_anchors(method, n_anchors, views.widths) for _ in random_states]
@@ -88,7 +88,7 @@ def anchors_of_runs(
         def of_runs(some: slice) -> list[list[Array]]:
             return [whole.anchors(n_anchors, thorough, state) for state in random_states[some]]
 
-        # To wake a thread takes longer than runs of few distances do.
+        # Waking a thread takes longer than a run with few distances.
         few = views.n * n_anchors <= _FEW_DISTANCES
         return list(
             chain(*map_blocks(of_runs, len(random_states), len(random_states) if few else 1))
@@ -156,16 +156,15 @@ class Sample:
 def _start_has_products(X: Matrix) -> bool:
     """Whether the start of k-means takes the inner products of all rows, which are few and wide.
 
-    The iterations then use them as well. Off, 1000 × 1430 takes 12 % more CPU time.
+    The iterations then use them as well. Without it, 1000 × 1430 takes 12 % more CPU time.
     """
     return not sparse.issparse(X) and len(X) <= min(FEWEST_SEED_ROWS, X.shape[1])
 
 
 def distinct_points(X: Matrix, number: int, rows: Array | None) -> Array | None:
-    """Return the distinct rows of X, repeated up to `number`; None where there are more of them.
+    """Return the distinct rows of X, repeated up to `number`; None if there are more of them.
 
-    With so few distinct points, as in one-hot views, k-means would repeat the points that rounding
-    prefers.
+    With so few distinct points, as in one-hot views, rounding would decide what k-means repeats.
     """
     first = distinct_rows(X, number, rows)
     if first is None:
@@ -174,7 +173,7 @@ def distinct_points(X: Matrix, number: int, rows: Array | None) -> Array | None:
 
 
 def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:
-    """Return the positions of the distinct rows of X, or None where there are more than `most`.
+    """Return the positions of the distinct rows of X, or None if there are more than `most`.
 
     They are in the order of `rows`, the numbers of the samples.
     """
@@ -186,7 +185,7 @@ def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:
 
 
 def _row_keys(X: Matrix) -> Array:
-    """Return one value per row, the same where rows are the same."""
+    """Return one value per row; equal rows have equal values."""
     if sparse.issparse(X):
         directions = np.random.default_rng(0).standard_normal((2, X.shape[1]))
         return np.asarray(X @ directions[0] + 1j * (X @ directions[1]))
@@ -200,7 +199,7 @@ def cut(centres: Array, views: Views) -> list[Array]:
 
 
 def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
-    """Return the scaled rows of all views side by side; dense ones are copied once."""
+    """Return the scaled rows of all views side by side; dense rows are copied once."""
     n = views.n if rows is None else len(rows)
     if any(view.sparse for view in views):
         blocks = []
@@ -239,9 +238,9 @@ def _all_stored(block: Array) -> Matrix:
 
 
 def _fill(joint: Array, first: int, view: View, scaling: Scaling, rows: Array | None) -> None:
-    """Put the scaled rows of a dense view into `joint`, from the column `first` on.
+    """Write the scaled rows of a dense view to `joint`, from the column `first` on.
 
-    Absent ones count as its mean.
+    Absent rows are the mean of the view.
     """
     block = joint[:, first : first + view.width]
 
@@ -276,16 +275,16 @@ def _rows_of(width: int) -> int:
 
 
 def at_mean(views: Views, scalings: Sequence[Scaling]) -> bool:
-    """Whether scaled rows are centred already."""
+    """Whether scaled rows are already centred."""
     return views.present is None and all(scaling.center is not None for scaling in scalings)
 
 
 def taken_off(X: Array) -> Array:
-    """Subtract the mean from the rows of X, so that distances keep digits; return the mean."""
+    """Subtract the mean from the rows of X, so that distances are accurate; return the mean."""
     size = _rows_of(X.shape[1])
 
     def sums(rows: slice) -> Floats:
-        # Any point near the mean will do: sums of few rows in their own type are near enough.
+        # Any point near the mean will do, so sums of a few rows may have the type of the rows.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(X[rows].sum(axis=0), dtype=np.float64)
 
@@ -300,10 +299,10 @@ def taken_off(X: Array) -> Array:
 
 
 def require_squares(X: Matrix, views: Views) -> Array:
-    """Return the squared lengths of the rows; raise where they overflow or vanish."""
+    """Return the squared lengths of the rows; raise an error if they overflow or vanish."""
 
     def work(rows: slice) -> Array:
-        return np.asarray(row_norms(X[rows], squared=True))  # which warns of nothing
+        return np.asarray(row_norms(X[rows], squared=True))  # which raises no warning
 
     n, width = X.shape
     norms = np.concatenate(map_blocks(work, n, n if sparse.issparse(X) else _rows_of(width)))

@@ -1,8 +1,8 @@
-"""Nearest centres of points while the centres move; bounds spare most distances.
+"""Nearest centres of points while the centres move; bounds avoid most distances.
 
-Hamerly (Making k-means even faster, 2010): where a point is nearer to its own centre than to any
-other by more than the centres have moved, nothing has changed for it. Off, fits take 7 to 29 % more
-CPU time (benchmarks/ablations.py).
+Hamerly (Making k-means even faster, 2010): if a point is nearer to its own centre than to any other
+by more than the centres have moved, its centre stays. Without it, fits take 7 to 29 % more CPU time
+(benchmarks/ablations.py).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from omcal.machine.arrays import Array, Floats
 # it and to the second
 TwoNearest = Callable[[Array, Array | None], tuple[Array, Array, Array]]
 
-_ROUNDING = 64  # units in the last place of the squares behind a distance
-_MOST_UNSURE = 0.7  # of the points: with more, it is quicker to look at all than to pick them out
+_ROUNDING = 64  # of a distance, in units in the last place of its square
+_MOST_UNSURE = 0.7  # share of the points above which testing all is faster than selecting them
 
 
 class MovingCentres:
-    """A function from centres to the labels of the nearest, called as the centres move.
+    """A function from centres to labels of the nearest, for repeated calls with moved centres.
 
     `norms` are the squared lengths of the points.
     """

@@ -27,14 +27,14 @@ from omcal.method.span import Span
 from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views, check_finite
 
-_BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
+_BLOCK_ENTRIES = 1 << 18  # per block of distances, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
-_FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
-_FOLDED_ENTRIES = 1 << 16  # of the anchors, as they are folded into a product, in the cache
-MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
-_SHORT_ROW = 96  # anchors
-_FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
-_IN_REGISTERS = 16  # neighbours of the compiled search
+_FEW_ENTRIES = 1 << 17  # of rows and distances; with fewer, one thread finds the neighbours
+_FOLDED_ENTRIES = 1 << 16  # per block of anchors for folding, so that it stays in the cache
+MOST_ROUNDING = 1e-4  # largest rounding error of products, relative to squared distances of anchors
+_SHORT_ROW = 96  # most anchors of a short row
+_FEW_NEIGHBOURS = 32  # up to this many, repeated minima are faster than sorting
+_IN_REGISTERS = 16  # most neighbours of the compiled search
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def anchor_graphs(
 ) -> AnchorGraphs:
     """Build the graphs of all views; `anchors` are in the scaled space.
 
-    Each view is read once, in blocks of rows; the distances of a block stay in the cache. Where a
-    sample is absent from a view, its row in the graph of another view stands in. `distances` are
-    those of `folded_anchors`, where they are known.
+    Each view is read once, in blocks of rows; the distances of a block stay in the cache. If a
+    sample is absent from a view, its row in the graph of another view replaces the missing row.
+    `distances` may be the result of `folded_anchors`.
     """
     with one_blas_thread():
         if distances is None:
@@ -181,7 +181,7 @@ def _graphs(
             means = [of_view.to_points(Z[v], A[v]) for Z, A in runs]
         ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
         steps += _steps(view, of_view, start, means, ties, compiled=compiled)
-    # Threads share out the blocks of all views at once: they wait for one another at the end only.
+    # Threads divide the blocks of all views at once, so they wait for one another only at the end.
     together = max(1, len(steps)) if few else 1
     map_blocks(lambda some: [step() for step in steps[some]], len(steps), together)
     if present is not None:
@@ -216,8 +216,8 @@ def _steps(
 ) -> list[Callable[[], None]]:
     """Return the tasks that build the graphs of a view, one per block of rows from `start` on.
 
-    They go into (indices, weights) of each run. A run has the product with its coordinates, or None
-    where it has the distances as they are, and their bias.
+    They write to (indices, weights) of each run. A run has a product with its coordinates (None:
+    the distances are used directly) and a bias.
     """
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
@@ -246,7 +246,7 @@ def _steps(
             "rescale it, or pass float64."
         )
 
-    # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
+    # Limit both the distances of a block and the copy of its rows, if there is one.
     in_a_row = view.array.nnz // max(view.array.shape[0], 1) if view.sparse else view.width
     size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
     return [partial(checked, block) for block in row_blocks(n, max(1, size))]
@@ -257,8 +257,8 @@ class RelativeDistances:
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
     needed: with a_j = 2 (c̄ − c_j) the value is x·a_j − (c_j + c̄)·a_j / 2, one product with the
-    scaling folded into it. The view is not copied, unless its features lie so far from zero that
-    the products would be rounding: then `origin` is taken off its rows first.
+    scaling folded into it. The view is not copied, unless its features are so far from zero that
+    rounding errors dominate the products: then `origin` is first subtracted from its rows.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class RelativeDistances:
         else:
             self._product = ThinProduct(shape, view.dtype, compiled=compiled)
             self._W = self._product.W
-            # Of sparse rows nothing is taken off.
+            # Nothing is subtracted from sparse rows.
             origin = scaling.undo(self._mean).astype(view.dtype)
 
         def work(some: slice) -> Floats:
@@ -319,7 +319,7 @@ class RelativeDistances:
     def products(self, block: Matrix, any_order: bool = False) -> Array:
         """Return the (rows × m) distances without the bias, in C order.
 
-        Where any order will do, there may be columns beyond them.
+        With `any_order` the memory order is arbitrary, and further columns may follow.
         """
         block = self._scaling.prepare(block)
         if self.origin is not None:
@@ -330,7 +330,7 @@ class RelativeDistances:
 
 
 def _tie_limit(dtype: np.dtype) -> Any:
-    """Return the relative size at which a sum of weights is rounding."""
+    """Return the relative size up to which a sum of weights is rounding error."""
     return dtype.type(16 * np.finfo(dtype).eps)
 
 

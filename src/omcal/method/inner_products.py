@@ -1,4 +1,4 @@
-"""Few rows of many features as points, by their inner products with each other."""
+"""Few points with many features, represented by their inner products."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from omcal.machine.threads import map_blocks
 from omcal.method.points import Points, first_nearest, members, squared_distances, tie_slack
 from omcal.views.view import Matrix
 
-MOST_ROWS = 4096  # whose inner products with each other are kept: 128 MB
+MOST_ROWS = 4096  # most rows for keeping all inner products: 128 MB
 # Rows of a block in products of rows with each other; BLAS is slower with fewer.
 _PRODUCT_ROWS, _SPARSE_PRODUCT_ROWS = 384, 64
-_FULL_COLUMNS = 16  # a column of sparse rows is full where one row in 16 has an entry
-_MOST_DISTANCES = 1 << 22  # between all pairs of rows, that are kept: 32 MB
+_FULL_COLUMNS = 16  # a column of sparse rows counts as full if one row in 16 has an entry
+_MOST_DISTANCES = 1 << 22  # most distances between all pairs of rows to keep: 32 MB
 
 
 class InnerProducts(Points):
     """Few rows of many features, by their inner products; a centre is a vector of row weights.
 
-    The distances are the same, and cost one operation per row instead of one per feature. Off,
-    1000 × 1430 takes 33 % more CPU time (benchmarks/ablations.py).
+    Distances are the same, and take one operation per row instead of one per feature. Without
+    it, 1000 × 1430 takes 33 % more CPU time (benchmarks/ablations.py).
     """
 
     def __init__(self, X: Matrix) -> None:
@@ -34,12 +34,12 @@ class InnerProducts(Points):
         self._X = X
         self.n = X.shape[0]
         self._norms = self._K.diagonal().copy()
-        self._asked = 0  # rows of distances so far
-        self._known: list[tuple[Any, Array]] = []  # the last two centres and their products
+        self._asked = 0  # rows of distances computed so far
+        self._known: list[tuple[Any, Array]] = []  # the last two sets of centres and their products
 
     @cached_property
     def _distances(self) -> Array:
-        """The squared distances of all pairs."""
+        """The squared distances of all pairs of points."""
         return squared_distances(self._K, self._norms, np.arange(self.n))
 
     @cached_property
@@ -50,8 +50,8 @@ class InnerProducts(Points):
         return InnerProducts(self._X[some])
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        # The starts of several runs, or of many centres, ask for most rows more than once. Off, ten
-        # starts of 500 centres in 1600 rows take 1.5 times as much CPU time.
+        # The starts of several runs, or of many centres, use most rows more than once. Without
+        # it, ten starts of 500 centres in 1600 rows take 1.5 times as much CPU time.
         self._asked += len(chosen)
         if self._asked > self.n and self._K.size <= _MOST_DISTANCES:
             return np.asarray(self._distances[chosen])
@@ -107,7 +107,7 @@ def _products(X: Matrix) -> Array:
     if not sparse.issparse(X):
         return _dense_products(X)
     n = X.shape[0]
-    # Columns that many rows have make most of the products. Dense, they take a quarter of the time.
+    # Columns with many entries dominate the products. Dense, they take a quarter of the time.
     full = np.bincount(X.indices, minlength=X.shape[1]) > n / _FULL_COLUMNS
     products = _dense_products(X[:, np.flatnonzero(full)].toarray())
     rest = X.copy()

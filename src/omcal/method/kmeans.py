@@ -12,21 +12,20 @@ from omcal.method.inner_products import inner_products_pay
 from omcal.method.points import Points
 
 MAX_ITER = 100
-# A sample is refined from coarse to fine: more rows or iterations change less than another sample
-# would.
-SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
+# A sample is refined from coarse to fine: more rows or iterations matter less than the sample.
+SEED_PER_ANCHOR = 16  # rows per anchor for the k-means++ start
 FEWEST_SEED_ROWS = 1024  # where k-means uses all rows
-PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
+PART_PER_ANCHOR = 64  # rows per anchor for most of the iterations
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # iterations on the whole sample, after the part
 MOST_ITERATIONS = MAX_ITER_PART, MAX_ITER_SAMPLED
 TOLERANCE = 1e-4
-# Rows per candidate of the start: up to here the products of all rows with each other, at once,
-# take less time than the products with the candidates, a few at a time.
+# Rows per candidate of the start: with fewer, all products between rows at once take less time than
+# the products with a few candidates at a time.
 MOST_PER_TRIAL = 8
 STEPS = 1 << 16  # number of steps from zero to the largest distance
-SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
-_TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
+SAME_SUM = 1e-6  # sums of distances with a smaller relative difference count as equal
+_TRIED_DISTANCES = 1 << 24  # of the candidates that are tested at once in the start: 128 MB
 
 
 def lloyd(
@@ -63,8 +62,8 @@ def lloyd(
 def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
     """Draw `size` of the numbers below n, or all, in random order.
 
-    scikit-learn's own way takes five times as long for 7680 of 60 000, and 33 ms for 12 800 of a
-    million: longer than a fit on a GPU.
+    scikit-learn's function takes five times as long for 7680 of 60 000, and 33 ms for 12 800 of a
+    million, which is longer than a fit on a GPU.
     """
     generator = np.random.default_rng(random_state.randint(2**31 - 1))
     return generator.choice(n, size, replace=False) if size < n else generator.permutation(n)
@@ -73,7 +72,7 @@ def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
 def looked_at_in_order(n: int, n_clusters: int, random_state: np.random.RandomState) -> Array:
     """Return the numbers of the n points of a sample in the order that `lloyd` uses.
 
-    Rows of the same stage are ascending, as this reads faster.
+    Rows of the same stage are ascending, because they are then read faster.
     """
     seen = [size * n_clusters for size in (SEED_PER_ANCHOR, PART_PER_ANCHOR)]
     return np.concatenate([np.sort(part) for part in np.split(drawn(n, n, random_state), seen)])
@@ -102,8 +101,8 @@ def start_rows(n: int, width: int, n_clusters: int, thorough: bool) -> int | Non
 def trials(n: int, n_clusters: int, thorough: bool) -> int:
     """Return the number of candidates per centre of the start.
 
-    As few as scikit-learn tries, or with `thorough` up to one per centre: the centres then depend
-    less on the seed, and the start takes as long as that many Lloyd iterations.
+    The number of scikit-learn, or with `thorough` up to one per centre: the centres then depend
+    less on the seed, and the start takes as long as this number of Lloyd iterations.
     """
     few = 2 + int(np.log(n_clusters))
     return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
@@ -114,7 +113,7 @@ def _filled(labels: Array, points: Points, centres: Any, n_clusters: int) -> Arr
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
         _, distances = points.nearest(centres)
-        # Of points that are equally far to rounding, the first.
+        # Of points with equal distances, up to rounding, take the first.
         farness = np.rint(STEPS * (distances / (float(distances.max()) or 1.0)))
         labels[np.argsort(-farness, kind="stable")[: empty.size]] = empty
     return labels
@@ -123,9 +122,9 @@ def _filled(labels: Array, points: Points, centres: Any, n_clusters: int) -> Arr
 def _seed(
     points: Points, n_clusters: int, n_trials: int, random_state: np.random.RandomState
 ) -> list[int]:
-    """Greedy k-means++: of some points drawn by squared distance, take the one that helps most.
+    """Return centres by greedy k-means++: draw candidates by squared distance, take the best.
 
-    It draws as scikit-learn does, so that the same seed gives the centres of its `KMeans`.
+    The draws are those of scikit-learn, so that the same seed gives the centres of its `KMeans`.
     """
     chosen = [int(random_state.uniform() * points.n)]
     closest = points.distances_to(chosen)[0]
@@ -137,6 +136,6 @@ def _seed(
         np.minimum(candidates, closest, out=candidates)
         left = candidates.sum(axis=1, dtype=np.float64)
         best = int((left <= left.min() * (1 + SAME_SUM)).argmax())
-        closest = candidates[best].copy()  # the rest may go
+        closest = candidates[best].copy()  # free the rest
         chosen.append(int(tried[best]))
     return chosen

@@ -13,7 +13,7 @@ from omcal.machine.arrays import Floats
 from omcal.machine.compiled import moments_kernel
 from omcal.views.view import Matrix, count_nonfinite
 
-# Relative to the square of the mean: from it on the difference of both sums keeps twelve digits.
+# Variance relative to the squared mean from which the difference of both sums keeps 12 digits.
 _LEAST_VARIANCE = 1e-4
 
 
@@ -40,7 +40,7 @@ class Moments:
             origin = block[0].astype(np.float64)
             moments_kernel(block, origin, total, squares)
             return cls(n, origin + total / n, np.maximum(squares - total**2 / n, 0))
-        # In float64 it does not show how the rows were cut into blocks.
+        # In float64 the result does not depend on the blocks of rows.
         wide = block.astype(np.float64, copy=False)
         mean = wide.mean(axis=0)
         of_mean = n * mean**2
@@ -48,7 +48,7 @@ class Moments:
         if (squares >= _LEAST_VARIANCE * of_mean).all():
             return cls(n, mean, squares)
         wide = wide - mean
-        # A sum of many rows is off by many roundings; its second look takes them out.
+        # A sum of many rows has many rounding errors; the second pass removes them.
         rest = wide.mean(axis=0)
         squares = np.einsum("ij,ij->j", wide, wide) - n * rest**2
         return cls(n, mean + rest, np.maximum(squares, 0))
@@ -57,7 +57,7 @@ class Moments:
     def of_presence(cls, block: Matrix) -> Moments:
         """Return the moments of the pattern of non-zero values; only the means are right.
 
-        Where a value is not finite, the squares are not.
+        If a value is not finite, the squares are not finite.
         """
         n, width = block.shape
         share = entries_per_feature(block) / max(n, 1)

@@ -41,7 +41,7 @@ class GraphModel:
     scalings: list[Scaling]
     anchors: list[Array]
     n_neighbors: int
-    # The span that the anchors share with the anchors of other runs, or anchors on a device.
+    # The span shared with the anchors of other runs, or anchors on a device.
     shared_span: Any = None
 
     @property
@@ -64,7 +64,7 @@ class GraphModel:
 
 
 def _in_one_point(A: Array) -> bool:
-    """Whether all rows are equal to rounding; mostly two of them decide."""
+    """Whether all rows are equal up to rounding; usually two rows decide."""
     size = np.abs(A[0]).max(initial=0.0)
     away = (np.abs(row - A[0]).max(initial=0.0) for row in A)
     return all(distance <= 1e-12 * (size + distance) for distance in away)
@@ -98,7 +98,7 @@ def learned_in_span(
 ) -> list[GraphModel]:
     """Return the models of several runs from the rows of `shared_rows`; None: all rows.
 
-    Absent features have no coordinates: where the rows have gaps, each run works with all features.
+    Absent features have no coordinates: if rows have gaps, each run uses all features.
     """
     m, k = settings.n_anchors, settings.n_neighbors
     present = views.present if views.present is None or rows is None else views.present[rows]

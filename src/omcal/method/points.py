@@ -11,8 +11,8 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array
 
-# In the last place, by which equal distances differ at most. In float32 as many as in float64 would
-# take distances for equal that float64 tells apart.
+# Largest difference of equal distances, in units in the last place. With the same number in float32
+# as in float64, distances would count as equal that float64 tells apart.
 _SAME_UNITS = {np.dtype(np.float32): 2, np.dtype(np.float64): 16}
 
 
@@ -68,20 +68,20 @@ def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
     d = -2.0 * products
     d += norms
     d += norms[chosen, None]
-    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    # A chosen row is at distance 0 from itself, in spite of rounding.
     d[np.arange(len(chosen)), chosen] = 0
     return np.maximum(d, 0, out=d)
 
 
 def first_nearest(d: Array, slack: Array, axis: int) -> Array:
-    """Return the position of the smallest entry, of entries that are equal to rounding the first.
+    """Return the position of the smallest entry, the first of those equal up to rounding.
 
     d are squared distances less the squared lengths of the points, `slack` is from `tie_slack`.
     """
     near = d <= d.min(axis=axis, keepdims=True) + np.expand_dims(slack, axis)
     if axis == 1:
         return np.asarray(near.argmax(axis=1))
-    # Along columns NumPy's argmax takes three times as long as the largest of falling numbers.
+    # Along columns, NumPy's argmax takes three times as long as the maximum of descending numbers.
     last = len(d) - 1
     falling = np.arange(last, -1, -1, dtype=np.min_scalar_type(last))
     return np.asarray(last - (falling[:, None] * near).max(axis=0).astype(np.intp))
@@ -90,9 +90,9 @@ def first_nearest(d: Array, slack: Array, axis: int) -> Array:
 def tie_slack(points: Array, centres: Array) -> Array:
     """Return by how much the squared distances of each point may differ and count as equal.
 
-    Points of few different values, as in binary views, are often equally far from two centres:
-    storage, type and order of the features must not decide between them. `points` and `centres`
-    are squared lengths.
+    Points with few distinct values, as in binary views, often have equal distances to two centres.
+    Storage, type and order of the features must not decide between them. `points` and `centres` are
+    squared lengths.
     """
     longest = centres.max(initial=0)
     sizes = longest + 2 * np.sqrt(points * longest)  # of ‖c‖² − 2xᵀc

@@ -30,7 +30,7 @@ def _log1p(sizes: Array) -> Array:
     with np.errstate(invalid="ignore"):
         whole = sizes.astype(np.uint8)
     if np.array_equal(whole, sizes):
-        # To take is three times as fast as to index, with integers of few bytes.
+        # `take` is three times as fast as indexing, with small integer types.
         return np.asarray(np.log1p(np.arange(256, dtype=sizes.dtype)).take(whole))
     return np.log1p(sizes)
 
@@ -61,7 +61,7 @@ def unit_rows(block: Matrix) -> Matrix:
 def _squarable(block: Matrix) -> Matrix:
     """Return the block, with rows divided by their largest value if squares would overflow.
 
-    Neither of the steps asks for the size of a row.
+    The lengths of rows have no effect on either step.
     """
     values = block.data if sparse.issparse(block) else block
     largest = max(values.max(initial=0.0), -values.min(initial=0.0))
@@ -86,10 +86,10 @@ def standard_rows(block: Matrix) -> Matrix:
         return sparse.diags_array(_sparse_row_factors(block).astype(block.dtype)) @ block
     width = block.shape[1]
     centred = block - block.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
-    # Twice, because the first mean of a wide row is off by many roundings.
+    # Twice, because the first mean of a wide row has many rounding errors.
     centred -= centred.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
     variance = np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / max(width - 1, 1)
-    # The remainder of a constant row is rounding, not a direction.
+    # What remains of a constant row is rounding error, not a direction.
     size = np.abs(block).max(axis=1).astype(np.float64)
     variance[variance <= (np.finfo(block.dtype).eps * size) ** 2] = 0
     centred *= _inverse_root(variance).astype(block.dtype)[:, None]

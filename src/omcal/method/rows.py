@@ -25,8 +25,7 @@ class Sums(Additive):
 class Assignment:
     """Labels of the rows, and the number of rows without a positive entry in F.
 
-    Where it was asked for, also the cluster that comes second in each row, and the share of the
-    label in the squares of both entries, in 255ths.
+    If requested, also the second cluster, and the share of the label in both squares, in 255ths.
     """
 
     labels: Array
@@ -64,14 +63,14 @@ class AbstractRows(ABC):
         """Take one more F step and return the largest entry of each row as its label."""
 
     def leading_eigenvectors(self, A: Floats, number: int) -> Floats | None:
-        """Return the leading eigenvectors of matrices (…, m, m), where that is faster here."""
+        """Return the leading eigenvectors of matrices (…, m, m); None if the host is as fast."""
         return None
 
 
 def zero_tolerance(scale: float) -> float:
     """Return the largest number that counts as zero among numbers of this size.
 
-    It is that of rounding in float32, whatever the type, so that labels do not depend on the type.
+    It is the rounding error of float32 for every type, so that labels do not depend on the type.
     """
     return 16 * float(np.finfo(np.float32).eps) * scale
 
@@ -81,10 +80,10 @@ def decide(
 ) -> Assignment:
     """Return the labels from the unclipped indicator U = A P + F R.
 
-    Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
-    and the least negative entry of U decides; where U is zero to rounding (`scale` is the size
-    of P), Z has no row there and A G decides, which is computed for such rows alone. Of entries
-    that are equal to rounding the first decides, whatever the rounding.
+    If a row of U has a positive entry, its arg max is that of F = max(U, 0). If it has none, F is
+    zero, and the least negative entry of U decides. If U is zero up to rounding (`scale` is the
+    size of P), the row of Z is zero, and A G decides, which is computed for such rows only. Of
+    entries that are equal up to rounding the first one decides.
     """
     limit = zero_tolerance(scale)
     largest, labels = _first_largest(U, limit)
@@ -109,8 +108,8 @@ def second(U: Array, labels: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint
     """Return the largest entry but that of the label, and the label's share in both squares.
 
     As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between
-    the clusters. The label counts with the largest entry, of which it can lack rounding. Where F
-    has no second positive entry, it has all.
+    the clusters. The label has the largest entry, up to rounding. If F has no second positive
+    entry, its share is 1.
 
     Examples
     --------

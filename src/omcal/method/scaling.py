@@ -40,8 +40,8 @@ class Scaling:
     unit: Floats | None = None  # damped: log(1 + x / unit)
     weight: Floats | None = None
     kind: Kind = ASKED
-    # Moments of the prepared features over the fitted rows (of "tfidf": of their presence), that
-    # later samples are compared with.
+    # Moments of the prepared features over the rows of the fit (for "tfidf": of their presence),
+    # for comparison with later samples.
     mean: Floats | None = None
     variance: Floats | None = None
 
@@ -89,9 +89,9 @@ class Scaling:
         return block
 
     def center_in(self, dtype: np.dtype) -> tuple[Array, Array]:
-        """Return the center in this type, and the remainder that the type cannot hold.
+        """Return the center in this type, and the remainder that the type cannot represent.
 
-        The rest counts where features are far from zero.
+        The remainder matters if features are far from zero.
         """
         assert self.center is not None
         center = self.center.astype(dtype)
@@ -105,7 +105,7 @@ class Scaling:
         return points if self.center is None else points + self.center
 
     def middle(self, points: Array) -> Floats:
-        """Return raw values in the middle of scaled points; of scaled rows they are a guess."""
+        """Return raw values in the middle of scaled points; a guess if rows are transformed."""
         prepared = self.undo(points.astype(np.float64)).mean(axis=0)
         if self.weight is not None:
             prepared = np.divide(prepared, self.weight)
@@ -122,23 +122,23 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """A scaling as far as a sample of the rows decides it; the rest needs a scan of all rows.
+    """The part of a scaling that a sample of the rows determines; the rest needs all rows.
 
-    The kinds of "auto" end with total variance 1, so that the width of a view does not decide
-    how much it counts among the others.
+    The kinds of "auto" end with total variance 1, so that the weight of a view does not depend on
+    its width.
     """
 
     steps: Scaling
     centred: bool
-    sample: Matrix | None = None  # where the total variance is that of a sample
+    sample: Matrix | None = None  # if the total variance is that of a sample
     levels_from: int | None = None  # the first of the features that are levels of categories
-    presence: Floats | None = None  # of the known values, where missing cells are filled
+    presence: Floats | None = None  # facts from the known values, if missing cells are filled
 
     @classmethod
     def of(
         cls, view: View, scale: Scale, sample: Matrix | None, kind: Kind | None = None
     ) -> ScalingPlan:
-        """Return the plan for a view, from sampled rows where `scale` or its kind needs them."""
+        """Return the plan for a view, from sampled rows if `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
         levels_from = view.levels_from if asked == "auto" else None
         known = view.known
@@ -169,7 +169,7 @@ class ScalingPlan:
 
     @property
     def shared(self) -> ScalingPlan:
-        """Return the plan without the data that only `finish` needs, to be sent to workers."""
+        """Return the plan without the data that only `finish` needs, for sending it to workers."""
         return replace(self, sample=None)
 
     def scan(self, block: Matrix, *, compiled: bool = False) -> Moments:
@@ -193,7 +193,7 @@ class ScalingPlan:
             return replace(steps, factor=_same(float(found.variance.sum()), len(found.mean)))
         factor = _inverse_deviation(found)
         if self.levels_from is not None:
-            # Standardised, a rare level would count more than a number.
+            # If levels were standardised, a rare level would count more than a number.
             factor[self.levels_from :] = np.minimum(factor[self.levels_from :], 1.0)
             factor *= _same(float((factor**2 * found.variance).sum()), len(factor))
         elif name != "feature":
@@ -212,7 +212,7 @@ def _same(total: float, width: int) -> Floats:
 
 def _inverse_deviation(found: Moments) -> Floats:
     deviation = np.sqrt(found.variance)
-    # Rounding leaves a constant feature of size x with a deviation of about eps·x.
+    # Because of rounding, a constant feature x has a deviation of about eps·x.
     constant = deviation <= 1e-14 * np.abs(found.mean)
     return np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation))
 
@@ -258,7 +258,7 @@ def needs_sample(scale: Scale, name: str) -> bool:
 
 
 def check_scale(scale: Scale, names: tuple[str, ...]) -> None:
-    """Raise where a mapping names an unknown view or an unknown scaling."""
+    """Raise an error if a mapping names an unknown view or an unknown scaling."""
     if not isinstance(scale, Mapping):
         return
     for name, asked in scale.items():

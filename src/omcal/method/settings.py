@@ -33,7 +33,7 @@ def default_n_anchors(n: int, n_clusters: int) -> int:
 def resolve_n_anchors(
     n: int, n_clusters: int, n_neighbors: int, n_anchors: int | None, anchors: Any
 ) -> int:
-    """Return the number of anchors: as requested, as given, or the default.
+    """Return the number of anchors: `n_anchors`, that of given anchors, or the default.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def resolve_n_anchors(
 
 
 def start_weights(weighting: Any, n_views: int) -> tuple[Any, Floats]:
-    """Return the kind of α step and the start weights."""
+    """Return the rule of the α step and the start weights."""
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):
         return ("fixed" if WEIGHTINGS[weighting].update is None else weighting), uniform

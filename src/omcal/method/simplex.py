@@ -33,7 +33,7 @@ def project_simplex(v: Array) -> Array:
     >>> project_simplex(np.array([0.5, 0.7, -1.0]))
     array([0.4, 0.6, 0. ])
     """
-    # The projection ignores a common shift; removing it first keeps digits when values are huge.
+    # The projection ignores a common shift; removing it first keeps digits of huge values.
     v = v - v.max(axis=-1, keepdims=True)
     descending = -np.sort(-v, axis=-1)
     excess = np.cumsum(descending, axis=-1) - 1
@@ -52,13 +52,13 @@ def minimize_on_simplex(M: Array, m: Array, start: Array | None = None) -> Float
         Symmetric positive semi-definite; may be singular.
     m : array of shape (V,)
     start : array of shape (V,), optional
-        The solution of a similar problem: where it has the same zeros, one step leads from it to
-        the solution. By default the best vertex.
+        The solution of a similar problem: with the same zeros one step is enough. Default: the best
+        vertex.
 
     Returns
     -------
     array of shape (V,)
-        Non-negative, sum 1. Where several solutions exist, a sparse one, the same every time.
+        Non-negative, sum 1. If several solutions exist, a sparse one, always the same.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
         blocked = y <= 0
         step = np.min(here[blocked] / (here[blocked] - y[blocked]))
         here = here + step * (y - here)
-        # The entering vertex grows from 0, so something else blocks; rounding must not hide it.
+        # The entering vertex grows from 0, so another vertex blocks, in spite of rounding.
         gone = blocked & (here <= _TOLERANCE * here.max())
         a[support] = np.where(gone, 0.0, here)
         support[:] = [v for v, dropped in zip(support, gone, strict=True) if not dropped]
@@ -123,8 +123,8 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
 def _affine_minimum(N: Array, q: Array, here: Array) -> Array:
     """Return the minimiser of y'Ny - q'y subject to sum y = 1 only.
 
-    Where N is flat, the objective may fall along a line without end, as rounding in the data makes
-    it: then a point so far along it from `here` that an entry is negative.
+    If N is flat, rounding in the data can make the objective fall along an infinite line. Then
+    return a point on this line so far from `here` that an entry is negative.
     """
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
@@ -134,7 +134,7 @@ def _affine_minimum(N: Array, q: Array, here: Array) -> Array:
     right = np.ones(size + 1)
     right[:size] = q
     right[:size] *= 0.5
-    # For so few unknowns the checks of numpy.linalg take longer than the solution.
+    # For few unknowns the checks of numpy.linalg take longer than the solution.
     factors, _, y, singular = dgesv(bordered, right)
     if not singular and dgecon(factors, 1.0)[0] > _WELL_CONDITIONED:
         return np.asarray(y[:size])

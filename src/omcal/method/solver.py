@@ -37,8 +37,8 @@ def solve(
 ) -> Solution:
     """Run Algorithm 1 from the orthonormal m×c basis G; `rows` end with the last F.
 
-    Each iteration takes one sweep over the rows; the rest is small. `progress` gets the number of
-    each finished iteration and its objective, and returns whether to stop.
+    Each iteration takes one sweep over the rows and some small matrices. `progress` receives the
+    number and the objective of each finished iteration, and returns whether to stop.
     """
     work = Iteration(rows, StS, G, problem)
     history: list[float] = []
@@ -67,12 +67,12 @@ class Problem:
 
     @property
     def active_views(self) -> NDArray[np.intp]:
-        """Return the views with a start weight; the others never get one."""
+        """Return the views with a positive start weight; the others keep weight 0."""
         return np.flatnonzero(self.alpha)
 
     @property
     def tau(self) -> float:
-        """Return the threshold that the singular values of M are reduced by."""
+        """Return the threshold by which the singular values of M are reduced."""
         return self.beta / (2.0 * (1.0 + self.gamma))
 
     @property
@@ -105,7 +105,7 @@ class Problem:
         return alpha
 
     def without(self, uninformative: Mask) -> Problem:
-        """Return the problem without uninformative views; all stay if there is no other."""
+        """Return the problem without uninformative views; if all are, none is removed."""
         alpha = np.where(uninformative, 0.0, self.alpha)
         if not alpha.any() and not uninformative.all():
             raise ValueError(
@@ -117,7 +117,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of the iteration; `consensus` maps rows to clusters, `alpha` is one step newer."""
+    """The result of the iteration; `consensus` maps rows to clusters, `alpha` is one step newer."""
 
     alpha: Floats
     consensus: ConsensusGraph
@@ -177,7 +177,7 @@ class Iteration:
         return Solution(self.alpha, self.consensus, history, converged, sums)
 
     def restart(self) -> None:
-        """Take the next step without momentum, as the last one increased the objective."""
+        """Take the next step without momentum, because the last one increased the objective."""
         if self.ahead:
             self.ahead.restart()
 
@@ -194,7 +194,7 @@ class Momentum:
         self.age = 0
 
     def basis(self, G: Floats) -> Floats:
-        """Return the basis to take the F step with, and grow older by one step."""
+        """Return the basis for the F step, and increase the age by one."""
         move, self.last = G - self.last, G
         share = min(self.age / (self.age + 3), MOST_MOMENTUM)
         self.age += 1
@@ -205,7 +205,7 @@ class Momentum:
 
 
 def thresholded(MtM: Floats, problem: Problem) -> Shrunk:
-    """Update Z, Eq. 23, from MᵀM; raise where nothing is left of it."""
+    """Update Z, Eq. 23, from MᵀM; raise an error if it vanishes."""
     shrunk = soft_threshold(MtM, problem.tau)
     if shrunk.squares > 0:
         return shrunk

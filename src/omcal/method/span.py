@@ -41,27 +41,27 @@ from omcal.method.settings import GraphSettings
 from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
 
-# Runs on the same rows have too much in common: each run draws its rows from a shared sample that
-# is this many times as large. Off, ten joined runs of 5000 × 1430 take 3.6 of their CPU time,
+# Runs on the same rows are too similar, so each run draws its rows from a shared sample that is
+# this many times as large. Without it, ten joined runs of 5000 × 1430 take 3.6 times the CPU time,
 # of 60000 × 448 1.3 (benchmarks/ablations.py).
 SHARED_SAMPLES = 2
-MOST_LOST = 0.1  # of the variance of the means, by which they may move into the span
-POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
-_RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of BᵀB; a float64 product keeps no less
+MOST_LOST = 0.1  # share of the variance of the means that the projection to the span may lose
+POWERS = 2  # power of XᵀX that turns random directions to those of largest variance
+_RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue of BᵀB in float64
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span saves no numbers per row
-_WIDEST_OF_ONE_RUN = 1 << 14  # of texts with more features, the frequent ones are quicker
-_OF_TEXTS = 5, 0  # iterations on a part of the rows and on all: more change nothing measurable
-_RARE_ENTRIES = 8  # one entry in 8 belongs to features too rare for k-means of texts
+_WIDEST_OF_ONE_RUN = 1 << 14  # texts with more features are clustered by frequent features
+_OF_TEXTS = 5, 0  # iterations on a part of the rows and on all; more have no measurable effect
+_RARE_ENTRIES = 8  # one entry in 8 belongs to features that are too rare for k-means of texts
 _BLOCK_ENTRIES = 1 << 18
-_SUMMED_AT_A_TIME = 8  # blocks: sums of the clusters of all runs are more numbers than a block has
-_PARTS = 8  # of the rows whose sums are taken at a time
+_SUMMED_AT_A_TIME = 8  # blocks; the cluster sums of all runs are larger than a block
+_PARTS = 8  # of the rows that are summed at a time
 
 
 @dataclass(frozen=True)
 class Span:
     """The points o + Σ z_i e_i of each view, with coordinates z.
 
-    A sample's products with the e_i are all that its distances to any such points need.
+    Distances of a sample to such points need only its products with the e_i.
     """
 
     origin: list[Array]  # (d_v,) per view
@@ -83,7 +83,7 @@ class InSpan:
 
 
 def span_pays(n: int, widths: Sequence[int], settings: GraphSettings, n_runs: int) -> bool:
-    """Whether k-means works in a few directions: there are many features, and not too few rows."""
+    """Whether k-means uses a few directions: with many features and enough rows."""
     n_anchors, method = settings.n_anchors, settings.anchors
     width, sampled = sum(widths), SAMPLE_PER_ANCHOR * n_anchors < n
     wide = width >= _FEATURES_PER_ANCHOR * n_anchors
@@ -93,7 +93,7 @@ def span_pays(n: int, widths: Sequence[int], settings: GraphSettings, n_runs: in
     if n_runs == 1:  # off, one fit of 5000 or 12000 × 1430 takes 1.4 or 1.8 of its CPU time
         few_rows = n <= FEWEST_SEED_ROWS or not many_rows
         return settings.accelerate and not few_rows
-    # Few and wide rows are cheaper by their inner products with each other.
+    # For few wide rows, inner products between them are cheaper.
     return sampled or (many_rows and not inner_products_pay(n, width))
 
 
@@ -111,7 +111,7 @@ def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Arr
 
 
 def random_directions(n: int, number: int, random_state: np.random.RandomState) -> Array:
-    """Return random numbers about zero; normal ones would take three times as long."""
+    """Return uniform random numbers with mean zero; normal ones would take three times as long."""
     generator = np.random.default_rng(random_state.randint(2**31 - 1))
     return np.asarray(generator.random((n, number), dtype=np.float32) - np.float32(0.5))
 
@@ -125,12 +125,12 @@ def anchors_in_span(
 ) -> list[tuple[list[Array], InSpan | None]]:
     """Return the anchors of each run from the shared rows; None: all rows.
 
-    k-means sees the rows by their coordinates in the directions in which some of them vary most.
-    Its clusters have means with all features, which are then taken to a span next to the means of
-    all runs. Where that is not next to them, the means are the anchors.
+    k-means uses coordinates of the rows in the directions of largest variance of some rows. The
+    means of its clusters have all features; they are projected to a span close to the means of all
+    runs. If the projection loses too much, the means are the anchors.
     """
     n = views.n if rows is None else len(rows)
-    # No more rows than a run by itself looks at are scaled once, and kept.
+    # If there are no more rows than for a single run, they are scaled once and kept.
     kept = None if n > SAMPLE_PER_ANCHOR * n_anchors else side_by_side(views, scalings, rows)
     rows = np.arange(n) if rows is None else rows
 
@@ -171,7 +171,7 @@ def anchors_in_span(
 def _means_of_texts(
     X: Matrix, views: Views, n_anchors: int, random_state: np.random.RandomState
 ) -> Array:
-    """Return the means of clusters that k-means finds by the frequent features of the rows."""
+    """Return the means of clusters that k-means finds with the frequent features of the rows."""
     norms = require_squares(X, views)
     few, columns = frequent_features(X, views.widths)
     own, labels, centres = _clusters(few, n_anchors, random_state, compiled=False, most=_OF_TEXTS)
@@ -182,10 +182,10 @@ def _means_of_texts(
 
 
 def frequent_features(X: Matrix, widths: Sequence[int]) -> tuple[Matrix, Array]:
-    """Return the rows in the features that have most of the entries, and the numbers of these.
+    """Return the rows in the features with most of the entries, and the numbers of these features.
 
-    Rows keep their length in each view: k-means would tell shortened ones apart by it (ARI of news
-    −.11 ± .04). Entries are counted, not weighed, so that storage and type do not matter.
+    Rows keep their length in each view: otherwise k-means separates rows by length (ARI of news
+    −.11 ± .04). Entries are counted, not summed, so that storage and type have no effect.
     """
     parts, columns = [], []
     for start, stop in pairwise(np.cumsum((0, *widths))):
@@ -220,8 +220,8 @@ def _main_directions(
 ) -> tuple[Array | None, Array]:
     """Return the mean of some rows, and as many directions (columns) as a run has anchors.
 
-    Dense rows are changed: their mean is taken off. Sparse rows keep their origin. For directions
-    of dense rows single precision is enough: 2000 × 649 in float64 takes a tenth less CPU time.
+    The mean is subtracted from dense rows in place; sparse rows are not centred. Single precision
+    is enough for directions of dense rows: 2000 × 649 in float64 takes a tenth less CPU time.
     """
     mean = None if sparse.issparse(part) else taken_off(part)
     largest = np.sqrt(require_squares(part, views).max()) or 1.0
@@ -239,7 +239,7 @@ def _main_directions(
 
 
 def stored_columns(X: Matrix) -> Array:
-    """Return the columns of a sparse matrix that have entries; the first one where none has."""
+    """Return the columns of a sparse matrix that have entries; the first column if none has."""
     return np.unique(X.tocsr().indices) if X.nnz else np.zeros(1, np.int32)
 
 
@@ -248,12 +248,12 @@ def _powers(
 ) -> Array:
     """Return orthonormal columns that span XᵀX…XᵀR, for rows X less their mean and a random R.
 
-    R has a row per sample: columns in another order, and sparse rows, have the same directions.
-    Rows are about as long as 1, or shorter.
+    R has a row per sample, so that the order of the columns and sparse storage have no effect.
+    Rows have lengths of about 1 or less.
     """
 
     n, thin = X.shape[0], sparse.issparse(X)
-    # Products of sparse rows with all features are many numbers: they are not taken by parts.
+    # Products of sparse rows with all features are large, so they are not computed in parts.
     size = n if thin else -(-n // _PARTS)
     Y = random_directions(n, number, random_state).astype(X.dtype, copy=False)
     for power in range(POWERS + 1):
@@ -325,7 +325,7 @@ def _means(
     member = sparse.coo_array((ones, (own, columns)), shape=(n, len(starts))).tocsr()
 
     def work(part: slice) -> Array:
-        # Those of all runs are many numbers: few parts have sums of their own.
+        # The sums of all runs are large, so only a few parts have separate sums.
         sums = np.zeros(starts.shape)
         for block in row_blocks(part.stop - part.start, size):
             rows = slice(part.start + block.start, part.start + block.stop)
@@ -350,8 +350,9 @@ def anchors_of_means(
 ) -> list[tuple[list[Array], InSpan | None]]:
     """Project the stacked means of all runs to one span per view.
 
-    It has as many directions as a run has anchors, as the means of two runs mostly differ by the
-    drawn rows alone. Where the projection loses more, as of rare links and words, the means stay.
+    It has as many directions as a run has anchors, because the means of two runs differ mainly by
+    the random choice of rows. If the projection loses more, as for rare links and words, the means
+    stay.
     """
     m, by_view, parts = len(means) // n_runs, np.split(means, np.cumsum(widths)[:-1], axis=1), []
     for points in by_view:

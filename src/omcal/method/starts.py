@@ -13,10 +13,10 @@ from omcal.machine.arrays import Floats
 from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.updates import orthogonal_factor
 
-# Leading eigenvectors (runs, m, c) of matrices (runs, m, m); None where the host is as fast.
+# Leading eigenvectors (runs, m, c) of matrices (runs, m, m); None if the host is as fast.
 Leading = Callable[[Floats, int], Floats | None]
 
-_SAME = 1e-5  # numbers of anchors, and their shares, that differ by less are the same
+_SAME = 1e-5  # positions and shares of anchors with a smaller difference count as equal
 _OPERATIONS = 1 << 19  # of the decompositions of a task
 
 
@@ -30,7 +30,7 @@ def starts(
 ) -> list[list[Floats]]:
     """Return the start bases of runs with the given AᵀA; all after a spectral one are random.
 
-    `leading` finds eigenvectors, where there is a faster way than that of the host.
+    `leading` computes eigenvectors, if a device is faster than the host.
     """
     if not isinstance(init, str):
         return [[np.array(init, dtype=np.float64)] for _ in random_states]
@@ -47,10 +47,10 @@ def spectral_bases(AtA: Floats, n_clusters: int, leading: Leading | None = None)
     """Return leading eigenvectors of each AᵀA, rotated so that each column marks some anchors.
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping
-    of Eq. 13. It takes c anchors whose rows are as perpendicular as a QR factorisation with
-    pivoting finds them, and brings the pivot rows as near to unit vectors as a rotation can (Damle,
-    Minden, Ying: Simple, direct and efficient multi-way spectral clustering, 2019). Small matrices
-    share a thread.
+    of Eq. 13. QR factorisation with pivoting selects c anchors with nearly perpendicular rows, and
+    the rotation brings these rows as close to unit vectors as possible (Damle, Minden, Ying:
+    Simple, direct and efficient multi-way spectral clustering, 2019). Small matrices share a
+    thread.
     """
     m = AtA.shape[-1]
     given = None if leading is None else leading(AtA, n_clusters)
@@ -68,8 +68,8 @@ def rotated_basis(vectors: Floats) -> Floats:
     c = vectors.shape[1]
     chosen = qr(vectors.T, mode="r", pivoting=True)[1][:c]
     G = vectors @ orthogonal_factor(vectors[chosen].T)
-    # By the mean position of their anchors, then by the first of the largest, so that rounding does
-    # not number the clusters.
+    # Order columns by the mean position of their anchors, then by the first of the largest entries,
+    # so that rounding does not decide the order.
     shares = np.square(G)
     first = (shares >= shares.max(axis=0) - _SAME).argmax(axis=0)
     mean = np.arange(len(G)) @ shares
@@ -77,7 +77,7 @@ def rotated_basis(vectors: Floats) -> Floats:
 
 
 def check_init(init: Any, n_anchors: int, n_clusters: int) -> None:
-    """Raise where a given basis has the wrong shape, or columns that are not orthonormal."""
+    """Raise an error if a given basis has the wrong shape, or is not orthonormal."""
     if isinstance(init, str):
         return
     G, needed = np.asarray(init, dtype=np.float64), (n_anchors, n_clusters)

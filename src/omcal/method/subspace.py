@@ -1,7 +1,7 @@
-"""A problem with many anchors of one view, in the directions of its graph that matter.
+"""A problem with one view and many anchors, in a subspace of its graph.
 
-Turning the anchors by an orthogonal matrix leaves Eq. 10 unchanged. Directions of the graph far
-below the threshold of the singular values get no share in Z, so the small steps can leave them out.
+An orthogonal transformation of the anchors does not change Eq. 10. Z has no directions of the graph
+that are far below the threshold of the singular values, so the small steps can leave them out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from omcal.method.rows import AbstractRows, Assignment, Sums
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import rotated_basis
 
-_MANY_ANCHORS = 300  # with fewer, an eigendecomposition per iteration takes little time
-_NEGLIGIBLE = 0.25  # of the threshold
+_MANY_ANCHORS = 300  # with fewer anchors an eigendecomposition per iteration is fast
+_NEGLIGIBLE = 0.25  # relative to the threshold
 
 
 class ProjectedRows(AbstractRows):

@@ -1,6 +1,6 @@
 """The updates of Algorithm 1 on small float64 matrices, in the paper's order; and Eq. 10.
 
-Nothing here has n rows: the rows enter through the sums that one pass over them returns.
+No matrix here has n rows: the rows enter through the sums of one pass over them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from omcal.machine.arrays import Array, Floats
 
 _LEAST_SQUARE = (
-    1e-8  # of a singular value, relative to the largest, that a polar factor has digits of
+    1e-8  # smallest singular value, relative to the largest, for an accurate polar factor
 )
 MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
 _CONTRACTING = 0.2  # norm of R up to which plain iteration is faster: half the time at γ = 0.1
@@ -35,7 +35,7 @@ class ConsensusGraph:
 
     @property
     def sound(self) -> bool:
-        """Whether the invariants of every solution hold; false for a damaged file."""
+        """Whether the invariants of every solution hold; False for a damaged file."""
         return bool(
             (self.alpha >= 0).all()
             and abs(self.alpha.sum() - 1) < 1e-6
@@ -56,7 +56,7 @@ class ConsensusGraph:
     def f_step(self, basis: Floats | None = None) -> tuple[Floats, Floats]:
         """Return (P, R) of Eq. 13: F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
 
-        The basis is G, unless the step is to run ahead of it.
+        The basis is G, or an extrapolation of G.
         """
         if basis is None or basis is self.G:
             P = self.s * self.projection
@@ -72,7 +72,7 @@ class ConsensusGraph:
 
 def weighted_sum(alpha: Floats, matrices: Floats) -> Floats:
     """Return Σ_v alpha_v matrices[v]."""
-    if len(alpha) == 1:  # BLAS is slow at products with one row
+    if len(alpha) == 1:  # BLAS is slow for products with one row
         only: Floats = matrices[0] * alpha[0]
         return only
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
@@ -91,7 +91,7 @@ def orthogonal_factor(ZtF: Floats) -> Floats:
         return np.asarray(U @ Vt)
     half = Q / squares**0.25
     G = ZtF @ (half @ half.T)
-    # One step of Newton and Schulz removes the rounding of the squares. All of it takes half of the
+    # One Newton-Schulz step removes the rounding of the squares. Together this takes half of the
     # time of an SVD: 4 % of ten joined runs with 100 clusters.
     return np.asarray(1.5 * G - 0.5 * (G @ (G.T @ G)))
 
@@ -103,7 +103,7 @@ def fused_gram(
     MtM = weighted_sum(
         np.outer(alpha, alpha).ravel(), StS.reshape(-1, *StS.shape[2:])
     )  # AᵀA so far
-    # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
+    # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is the sum of this and its transpose.
     half = (gamma * AtF + 0.5 * gamma**2 * (G @ FtF)) @ G.T
     MtM += half
     MtM += half.T

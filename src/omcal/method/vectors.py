@@ -32,18 +32,18 @@ from omcal.method.points import (
 )
 from omcal.views.view import Matrix
 
-_BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
+_BLOCK_ENTRIES = 1 << 16  # of the distances that a thread computes at a time
 _ROW_ENTRIES = 1 << 19  # of their rows
 _LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
-_PLAIN_ENTRIES = 1 << 17  # the same of NumPy's loops: with 1 << 15 k-means takes 1.3 of the time
-_SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
-_MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
+_PLAIN_ENTRIES = 1 << 17  # the same for NumPy's loops: with 1 << 15 k-means takes 1.3 times as long
+_SPARSE_ENTRIES = 1 << 18  # the same for sparse rows
+_MANY_NUMBERS = 1 << 21  # in the rows or the centres, from which threads divide means and starts
 _SHARES_OF_MEANS = 4
-_FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+_FEW_MEMBERS = 1 << 15  # largest matrix of memberships that is faster as a dense matrix
 _FEATURES_PER_CENTRE = 4
-_NARROW = 256  # features: SciPy then sums sooner than NumPy, which reads one cluster at a time
-FEW_ROWS = 2048  # their inner products are cheaper than the distances of a k-means++ start
-_MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
+_NARROW = 256  # features: up to this number SciPy sums faster than NumPy, cluster by cluster
+FEW_ROWS = 2048  # rows; with fewer, inner products are cheaper than distances in the start
+_MANY_DISTANCES = 1 << 16  # distances of points to centres from which bounds save time
 
 
 class Vectors(Points):
@@ -60,7 +60,7 @@ class Vectors(Points):
 
     @cached_property  # all runs start from the same
     def among_themselves(self) -> Points:
-        # They take no more memory than the rows twice or 32 MB, or than centres of sparse rows do.
+        # They take at most the memory of the rows twice, 32 MB, or of centres of sparse rows.
         width = int(self.X.shape[1])
         most = max(width // 4 if sparse.issparse(self.X) else 2 * width, FEW_ROWS)
         return InnerProducts(self.X) if self.n <= min(inner_products.MOST_ROWS, most) else self
@@ -159,7 +159,7 @@ class Vectors(Points):
         return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
 
     def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
-        """Return a function of rows that gives the squared lengths of the centres for them."""
+        """Return a function from rows to the squared lengths of the centres for them."""
         norms = row_norms(centres, squared=True)
         return lambda rows: norms
 
@@ -184,9 +184,9 @@ class Vectors(Points):
         return means
 
     def _sums(self, member: Matrix) -> Array:
-        """Return the sum of the members of each cluster, of many dense rows in float64.
+        """Return the sum of the members of each cluster, in float64 for many dense rows.
 
-        In float32 the centres of many rows would be off by several units in the last place.
+        In float32 the centres of many rows would have errors of several units in the last place.
         """
         if sparse.issparse(self.X) or not sparse.issparse(member):
             return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
@@ -216,8 +216,8 @@ class Vectors(Points):
 class IncompleteVectors(Vectors):
     """Vectors of several views side by side, zero in the views that a row is absent from.
 
-    The views have mean zero, so that in the choice of a start an absent view counts as the mean.
-    Distances to centres, and means, are over the views that are there; centres have all of them.
+    The views have mean zero, so that an absent view counts as the mean in the choice of a start.
+    Distances to centres, and means, use the present views only; centres have all views.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class IncompleteVectors(Vectors):
         return IncompleteVectors(X, self._present[some], self._widths, self._norms[some])
 
     def search(self, n_clusters: int) -> Callable[[Array], Array]:
-        return Points.search(self, n_clusters)  # there is no distance that bounds could hold
+        return Points.search(self, n_clusters)  # bounds do not apply to such distances
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
         """Return the chosen rows, with absent views filled from the nearest row that has them."""

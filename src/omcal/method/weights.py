@@ -1,7 +1,6 @@
 """The rules that weight the views: one table, read by the solver, the estimators and the CLI.
 
-A further rule is one entry of `WEIGHTINGS`. A device that has no kernel for it takes the weights
-from the host.
+A new rule is one entry of `WEIGHTINGS`. Without a kernel on a device, the host does the step.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class WeightInputs(NamedTuple):
     StF: Floats  # (V, m, c): S_vᵀ F
     FtF: Floats  # (c, c): Fᵀ F
     G: Floats  # (m, c)
-    last: Floats | None  # the weights of the update before, if there was one
+    last: Floats | None  # the weights of the last update, if there was one
 
 
 class Weighting(NamedTuple):
@@ -61,9 +60,9 @@ def agreement(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
 
 
 def copies(H: Floats) -> Floats:
-    """Return the number of copies of each graph: 1 for one alone, 2 for a view given twice.
+    """Return the number of copies of each graph: 1 for a unique view, 2 for a view given twice.
 
-    A graph whose cosine is .99 counts as .6 of a copy, one of .93 as .03.
+    A graph with a cosine of .99 counts as .6 of a copy, one with .93 as .03.
     """
     import numpy as np
 
@@ -74,7 +73,7 @@ def copies(H: Floats) -> Floats:
 
 
 def normalized(values: Floats) -> Floats:
-    """Return the values divided by their sum; equal ones where the sum is 0."""
+    """Return the values divided by their sum; equal values if the sum is 0."""
     filled: Floats = values + (values.sum() == 0)
     filled = filled / filled.sum()
     return filled

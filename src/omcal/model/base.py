@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class FittedModel(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
-    """The methods that OMCAL, OCAL and Consensus share once they are fitted."""
+    """The methods of fitted models: OMCAL, OCAL and Consensus."""
 
     _rule: Any  # a Predictor or a ConsensusPredictor
     _graphs: AnchorGraphs | None = None
@@ -60,15 +60,15 @@ class FittedModel(
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        # To read the signature takes about as long as to check the values, in each fit and batch.
+        # Cached: reading the signature takes as long as checking the values, per fit and batch.
         names: list[str] = super()._get_param_names()
         return names
 
     @property
     def cluster_names_(self) -> list[str]:
-        """Names of the clusters, to be set; by default their numbers.
+        """Names of the clusters, which can be set; by default their numbers.
 
-        They are kept in files, and by clusters of a fit with `like` that continue named ones.
+        Model files store them; with `like`, clusters that continue named ones keep the names.
         """
         check_is_fitted(self)
         return self._cluster_names or [str(number) for number in range(self.n_clusters_)]
@@ -78,14 +78,12 @@ class FittedModel(
         check_is_fitted(self)
         listed, c = list(names), self.n_clusters_
         if len({name for name in listed if isinstance(name, str)}) != c or len(listed) != c:
-            raise ValueError(
-                f"cluster_names_ must be {c} different texts; they are {listed!r:.99}."
-            )
+            raise ValueError(f"cluster_names_ must be {c} different texts, not {listed!r:.99}.")
         self._cluster_names = listed
 
     @abstractmethod
     def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
-        """Return the place of new samples, with missing cells filled if asked for."""
+        """Return the place of new samples; with `fill` missing cells are filled."""
 
     def _apply(
         self,
@@ -105,23 +103,23 @@ class FittedModel(
 
         try:
             place = place_of_new()
-            if place.views.home != "cluster":  # there nothing is read before the result is wanted
+            if place.views.home != "cluster":  # on a cluster nothing is read yet
                 return place.apply(self._rule, wanted, out)
         except MissingValuesError:
             pass
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the first reading has said them
+                warnings.simplefilter("ignore")  # the first reading has raised them
                 place = place_of_new(fill=True)
             return place.apply(self._rule, wanted, out)
-        except MissingValuesError:  # infinity, as no cell is missing any more
+        except MissingValuesError:  # infinity, since missing cells are filled now
             count_missing(place_of_new().views)
             raise
 
     @property
     @abstractmethod
     def _described(self) -> Any:
-        """The OMCAL or OCAL that descriptions speak of; an error where it is not fitted."""
+        """The fitted OMCAL or OCAL that descriptions are about; an error if it is not fitted."""
 
     def predict(
         self,
@@ -137,15 +135,15 @@ class FittedModel(
         X : as in `fit`
             A view that none of the samples has may be None.
         out : array of shape (n,), optional
-            Where the labels are written as they come: anything that takes slices, such as a
-            memory-mapped file.
+            Array to write the labels to, block by block: anything that supports assignment to
+            slices, such as a memory-mapped file.
         present : as in `fit`
             Which samples are in which view.
         outliers : int, optional
             Label, such as −1, of outliers. An outlier has a `score_samples` below
-            `outlier_threshold_`; the share `contamination` of the samples of the fit is below it,
-            and is the rate of false alarms among new samples of the same kind. By default every
-            sample gets a cluster.
+            `outlier_threshold_`. The share `contamination` of the samples of the fit is below it;
+            this is also the rate of false alarms among new samples of the same kind. By default
+            every sample gets a cluster.
 
         Returns
         -------
@@ -157,9 +155,14 @@ class FittedModel(
         check_is_fitted(self)
         limit = self.outlier_threshold_
         if limit is None:
-            raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
+            raise ValueError(
+                "outliers needs the scores of the fit, which this model lacks; fit again."
+            )
         if not isinstance(outliers, Integral) or 0 <= outliers < self.n_clusters_:
-            raise ValueError(f"outliers={outliers!r} is no label, or that of a cluster; give -1.")
+            raise ValueError(
+                f"outliers={outliers!r} must be a whole number that is not the label of a cluster, "
+                "such as -1."
+            )
         labels = self._apply(X, present, "labels", out, outliers)
         strange = on_host(self.score_samples(X, present)) < limit
         found = on_host(labels) if out is None else labels
@@ -169,10 +172,10 @@ class FittedModel(
     def predict_proba(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
         """Return the probability of each cluster: rows of a power of F, divided by their sum.
 
-        The exponent, 1.5 and for joined runs 1.1, calibrates them: over 17 labelled sets, of
-        samples with a largest probability near p, a share near p is in the majority class of its
-        cluster. Where the exponent is chosen on other sets, the mean difference is .052, and .059
-        for joined runs (benchmarks/living.py).
+        The exponent (1.5, for joined runs 1.1) calibrates them: of the samples with a largest
+        probability near p, a share near p is in the majority class of its cluster. With the
+        exponent chosen on other sets the mean difference is .052, and .059 for joined runs (17
+        labelled sets, benchmarks/living.py).
 
         Parameters
         ----------
@@ -182,16 +185,15 @@ class FittedModel(
         Returns
         -------
         P : array of shape (n, n_clusters)
-            Rows sum to 1; all entries are the same where nothing ties a sample to a cluster. The
-            largest entry is that of `predict`, where F has a positive entry.
+            Rows sum to 1; all entries are equal if a sample is tied to no cluster. The largest
+            entry belongs to the label of `predict`, if F has a positive entry.
         """
         return probabilities(self.transform(X, present), self._sharpness)
 
     def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
         """Return how typical each sample of X is: its largest entry in F, times its probability.
 
-        On shuffled digits against digits that the fit did not see it has an AUC of .956
-        (benchmarks/living.py).
+        It separates shuffled digits from new digits with an AUC of .956 (benchmarks/living.py).
 
         Parameters
         ----------
@@ -201,7 +203,7 @@ class FittedModel(
         Returns
         -------
         scores : array of shape (n,)
-            Small for samples that are unlike all clusters.
+            Small for samples that belong to no cluster.
         """
         return typicality(self._described.transform(X, present))
 
@@ -235,8 +237,8 @@ class FittedModel(
             The file to write.
         X : as in `fit`, optional
             The data that the model was fitted to. It is not needed after a fit on the CPU to data
-            in memory, of which the model keeps the anchor graphs if they take at most 256 MiB;
-            files and copies of the model do not hold them.
+            in memory: the model then keeps the anchor graphs, if they take at most 256 MiB. Files
+            and copies of the model do not contain them.
         y : array-like of shape (n,), optional
             Known classes, to compare the clusters with.
         **options
@@ -267,19 +269,18 @@ class FittedModel(
         X : as in `fit`, optional
             The data that the model was fitted to; not needed where `report` does not need it.
         present : as in `fit`
-            For X. Samples that are absent from a view are not looked at.
+            For X. Samples that are absent from a view are not used.
         n_resamples : int, default=5
-            Bootstrap samples that ranges are taken over; 0 for none.
+            Number of bootstrap samples for the ranges; 0: no ranges.
         max_samples : int, optional
-            Of more samples a random choice is used. By default 5000, and 2000 where there are more
-            than 200 anchors.
+            Number of samples, drawn at random; by default 5000, or 2000 with more than 200 anchors.
         random_state : int, RandomState or None, default=0
             Seed of the random choices.
 
         Returns
         -------
         omcal.model.view_effects.ViewExplanation
-            With `views`, one entry a view, and `warnings` in plain words; `print` it.
+            `views` has one entry per view, `warnings` sentences; `print` it.
 
         Examples
         --------
@@ -304,7 +305,7 @@ class FittedModel(
         top: int = 5,
         present: PresentLike | None = None,
     ) -> ClusterDescription:
-        """Say which features distinguish each cluster, view by view.
+        """Describe each cluster by the features that distinguish it, view by view.
 
         Parameters
         ----------
@@ -313,7 +314,7 @@ class FittedModel(
         feature_names : mapping, optional
             View -> the names of its features; those of data frames are known.
         top : int, default=5
-            Features of each cluster and view.
+            Number of features per cluster and view.
         present : as in `fit`
             For X. A sample that is absent from a view does not count there.
 
@@ -353,8 +354,7 @@ class FittedModel(
         -------
         omcal.model.drift.Drift
             `print` it, or take it as a data frame with `to_frame()`; `refit` says whether to fit
-            again. Where nothing has moved, anything is said to have with a probability of at most
-            1 %.
+            again. If nothing has moved, the probability of any alarm is at most 1 %.
         """
         from omcal.model.drift import find_drift
 
@@ -363,8 +363,8 @@ class FittedModel(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; it holds no data.
 
-        It holds parameters, scalings, anchors, weights, basis, threshold matrix, names and labels,
-        not the data or their graphs. Parameters that say where a fit works (`device`,
+        The file contains parameters, scalings, anchors, weights, basis, threshold matrix, names and
+        labels, but neither data nor graphs. The parameters for the place of a fit (`device`,
         `memory_limit`, `scratch_dir`, `checkpoint`, `client`) are not stored. The file appears
         under its name only when it is complete. A `random_state` must be an integer or None.
 

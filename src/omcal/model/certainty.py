@@ -1,4 +1,4 @@
-"""How sure samples are of their cluster, from their rows of F."""
+"""Certainty of the cluster of a sample, from its row of F."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 
-# Powers of F whose shares are calibrated probabilities, of one run and of several
+# Exponents of F for calibrated probabilities, of one run and of several
 # (benchmarks/living.py).
 SHARPNESS, JOINT_SHARPNESS = 1.5, 1.1
 
 
 def probabilities(F: Any, sharpness: float = SHARPNESS) -> Any:
-    """Return shares of the powers of F, wherever it is; equal ones in rows of zeros.
+    """Return each row of the power of F divided by its sum, on any device; equal for zero rows.
 
     Examples
     --------
@@ -27,10 +27,10 @@ def probabilities(F: Any, sharpness: float = SHARPNESS) -> Any:
 
 
 def typicality(F: Any) -> Any:
-    """Return the largest entry of each row of F times its squared share of the row, wherever F is.
+    """Return the largest entry of each row of F times its squared share of the row, on any device.
 
-    On seven of eight labelled sets this told shuffled samples from real ones better than the entry
-    alone, or times its probability (benchmarks/living.py).
+    On seven of eight labelled sets this separates shuffled samples from real ones better than the
+    entry alone, or the entry times its probability (benchmarks/living.py).
 
     Examples
     --------
@@ -45,7 +45,8 @@ def typicality(F: Any) -> Any:
 def margins(F: Array, labels: Array) -> tuple[Array, Array, Array]:
     """Return the margin of each sample, its second cluster, and its entry for its own cluster.
 
-    The margin is the entry of F for the own cluster less the largest other, over their sum.
+    The margin is (own − other) / (own + other): the entries of F for the sample's own cluster and
+    for its largest other cluster.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Save the small state of a fit in a file, and continue a fit from it."""
+"""Save the small state of a fit to a file, and continue a fit from it."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _DECISIVE = {
 }
 
 Step = tuple[Floats, Floats, Floats]  # alpha, P, R
-_PARTS = ("alpha", "P", "R", "StF", "FtF", "FoldtF")  # of a sweep: the step, and its sums
+_PARTS = ("alpha", "P", "R", "StF", "FtF", "FoldtF")  # of a sweep: its step and its sums
 
 
 class OtherFitError(ValueError):
-    """A checkpoint that is in order, but not of this fit."""
+    """A valid checkpoint that belongs to another fit."""
 
 
 class Checkpoint:
     """Arguments and results of the sweeps of a fit so far, in a file.
 
-    The solver needs nothing else, so a fit that starts again with them reaches the same
-    state without a pass over the rows. Nothing in it has n entries. It is used again for the same
-    data, described by values that JSON can hold, and the same decisive parameters.
+    The solver needs nothing else: a fit that starts with them reaches the same state without
+    passes over the rows. Nothing in the file has n entries. Only a fit with the same data, as
+    described by JSON values, and the same decisive parameters may use it.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Checkpoint:
         decisive = {k: describe_value(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
         self.anchors: list[Array] = []
-        self.sweeps: list[tuple[Floats, ...]] = []  # the parts of each
+        self.sweeps: list[tuple[Floats, ...]] = []  # parts of each sweep
         self.StS: Floats | None = None
         self._random_state: Any = ()
-        self.writes = True  # of several processes that share a fit, one does
+        self.writes = True  # True for one of the processes that share a fit
         self._warned = False
         if self.path.exists():
             self._load()
@@ -88,9 +88,9 @@ class Checkpoint:
     def follow(
         self, rows: AbstractRows, anchors: list[Array], random_state: np.random.RandomState
     ) -> AbstractRows:
-        """Return rows whose sweeps are recorded, and which answer recorded ones from the file.
+        """Return rows that record their sweeps, and answer recorded sweeps from the file.
 
-        The state of the random numbers after the anchors is recorded too, or set as it was.
+        The state of the random numbers after the choice of anchors is recorded or restored, too.
         """
         if self.resumes:
             random_state.set_state(self._random_state)
@@ -100,7 +100,7 @@ class Checkpoint:
         return RecordedRows(rows, self)
 
     def save(self) -> None:
-        """Write the file; if that fails, the fit continues without, and the last file stays."""
+        """Write the file; if that fails, warn, and keep the last file."""
         kind, key, position, has_gauss, gauss = self._random_state
         header = {
             "format": FORMAT,
@@ -121,7 +121,7 @@ class Checkpoint:
             if not self._warned:
                 warnings.warn(
                     f"checkpoint={str(self.path)!r} cannot be written ({error.strerror}); the fit "
-                    "goes on without it.",
+                    "continues without it.",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -138,7 +138,7 @@ class Checkpoint:
                     self._read(archive)
             except OtherFitError:
                 raise
-            # Damaged bytes make the parsers fail in any way they can.
+            # Parsers may fail on damaged bytes with any exception.
             except Exception as error:
                 reason = " ".join(str(error).split())[:200] or type(error).__name__
                 raise ValueError(
@@ -147,7 +147,7 @@ class Checkpoint:
                 ) from error
 
     def _read(self, archive: Archive) -> None:
-        """Take everything from the archive; its sizes follow from those of this fit."""
+        """Read all members of the archive; their shapes follow from those of this fit."""
         header = archive.header
         if header.get("format") != FORMAT:
             raise ArchiveError("this archive is not a checkpoint.")
@@ -155,7 +155,7 @@ class Checkpoint:
         widths, m = self._identity["n_features"], self._identity["n_anchors"]
         V, c, n = len(widths), int(self._identity["n_clusters"]), header["n_sweeps"]
         if type(n) is not int or n < 1:
-            raise ArchiveError(f"n_sweeps={n!r:.80} is no number of sweeps.")
+            raise ArchiveError(f"n_sweeps={n!r:.80} is not a number of sweeps.")
         kind, position, has_gauss, gauss = header["random_state"]
         sound = kind == "MT19937" and type(position) is int and 0 <= position <= 624
         if not sound or has_gauss not in (0, 1) or not math.isfinite(gauss):
@@ -173,7 +173,7 @@ class Checkpoint:
     def _require_identity(self, found: Mapping[str, Any]) -> None:
         names = sorted(set(found) | set(self._identity))
         differing = [
-            f"{name}: {found.get(name)!s:.80} there, {self._identity.get(name)!s:.80} here"
+            f"{name}: {found.get(name)!s:.80} in it, {self._identity.get(name)!s:.80} here"
             for name in names
             if found.get(name) != self._identity.get(name)
         ]
@@ -185,13 +185,13 @@ class Checkpoint:
 
 
 class RecordedRows(AbstractRows):
-    """Rows whose sweeps are answered from a checkpoint, or done and recorded there."""
+    """Rows that answer sweeps from a checkpoint, or do them and record them there."""
 
     def __init__(self, rows: AbstractRows, checkpoint: Checkpoint) -> None:
         self._rows = rows
         self._checkpoint = checkpoint
         self._position = 0
-        self._pending: list[Step] = []  # known sweeps that F has not seen
+        self._pending: list[Step] = []  # recorded sweeps that were not applied to F
 
     def gram(self) -> Floats:
         StS = self._rows.gram()
@@ -231,10 +231,10 @@ class RecordedRows(AbstractRows):
 
 
 def influential(steps: list[Step]) -> list[Step]:
-    """Return the last steps, which the final F depends on; the first begins at F = 0.
+    """Return the last steps, on which the final F depends; the first one starts from F = 0.
 
-    A step passes a difference in F on by no more than the norm of its R, which is below
-    γ / (1+γ): at γ = 0.1 eighteen steps suffice.
+    A step multiplies a difference in F by at most the norm of its R, which is below γ / (1+γ): at
+    γ = 0.1 eighteen steps are enough.
     """
     share, first = 1.0, len(steps)
     while first > 0 and share > _NEGLIGIBLE:

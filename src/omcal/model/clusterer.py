@@ -1,4 +1,4 @@
-"""Methods that fit, the same for OMCAL, OCAL and Consensus: fit, partial_fit, estimate."""
+"""The public methods for fitting, shared by OMCAL, OCAL and Consensus."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omcal.views.reading import refuse_second_view
 
 
 class Clusterer(FittedModel):
-    """The public methods that fit; each class does the work in `_fit` and `_partial_fit`."""
+    """The public methods for fitting; subclasses do the work in `_fit` and `_partial_fit`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _fit: ClassVar[Callable[..., bool]]
@@ -36,10 +36,10 @@ class Clusterer(FittedModel):
 
     @abstractmethod
     def _new_run(self) -> Any:
-        """Return the OMCAL or OCAL that a fit works with."""
+        """Return the OMCAL or OCAL that a fit uses."""
 
     def _check_parameters(self, run: Any) -> None:
-        """Refuse parameters that no fit can work with."""
+        """Refuse combinations of parameters that no fit supports."""
         self._validate_params()
 
     def fit(
@@ -55,22 +55,22 @@ class Clusterer(FittedModel):
         ----------
         X : list or mapping of 2-D arrays, or one 2-D array
             The views, dense or sparse; row i is the same sample in each. One array, data frame
-            or sparse matrix is one view, or several where `views` splits its columns. Views may
-            be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
-            anything else that has a shape, a dtype and slices of rows; arrays, data frames or
-            lists of delayed blocks of Dask. Data frames whose indices are the same set of names
-            are brought into the order of the first. A sample may be absent from some views, but
-            not from all: its row there is None, masked, or NaN in all of its features.
+            or sparse matrix is one view, or several where `views` splits its columns. Views may be
+            larger than memory: memory-mapped files, datasets of h5py, arrays of zarr, any object
+            with a shape, a dtype and slices of rows; arrays, data frames or lists of delayed blocks
+            of Dask. Data frames whose indices are the same set of names are brought into the order
+            of the first. A sample may be absent from some views, but not from all: its row there is
+            None, masked, or NaN in all of its features.
         y : None
             Ignored; clustering knows no classes.
         present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
             Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
-            None in place of an array: all.
+            None instead of an array: all samples.
         like : fitted model, array of n labels, or labels by id, optional
             An earlier clustering whose numbers are kept. Clusters are matched by the samples they
-            share: by the labels that are given (−1: none), by id for data frames (a mapping or a
-            Series), or by the predictions of a model. Clusters without a match take free numbers.
-            By default clusters are numbered by size, largest first.
+            share: by labels (−1: none), by labels with ids for data frames (a mapping or a Series),
+            or by the predictions of a model. Clusters without a match take free numbers. By default
+            clusters are numbered by size, largest first.
 
         Returns
         -------
@@ -80,8 +80,9 @@ class Clusterer(FittedModel):
         Raises
         ------
         KeyboardInterrupt
-            After Ctrl-C. While the fit iterates, it ends with the iteration in progress, and the
-            model is fitted as far as it came; earlier, or pressed twice, the model is as before.
+            After Ctrl-C. If the fit is iterating, it ends after the current iteration, and the
+            model is fitted with the iterations so far. Before the iterations, or after a second
+            Ctrl-C, the model is unchanged.
         """
         run = self._new_run()
         with run._telling():
@@ -101,11 +102,11 @@ class Clusterer(FittedModel):
     ) -> Self:
         """Add a batch of samples to the fit; clusters keep their numbers.
 
-        A model that begins with it keeps a random sample of all batches: 128 rows per anchor, or
-        as many as 16 MiB hold, but at least 2000. It is fitted to the sample again while the
-        sample fills, and later where the last tenth of the stream lies elsewhere than the samples
-        of the last fit. In between, and for models of `fit` and of files, scalings, anchors and
-        view weights stay, and the sums of the solver are carried on. Memory does not grow with
+        A model that starts with it keeps a random sample of all batches: 128 rows per anchor, or as
+        many as 16 MiB hold, but at least 2000. The model is fitted again to the sample while the
+        sample fills, and later when the last tenth of the stream differs from the samples of the
+        last fit. Otherwise, and for models of `fit` and of files, scalings, anchors and view
+        weights stay, and the batch is added to the sums of the solver. Memory does not grow with
         the stream. The page "Living clusters" has the details.
 
         Parameters
@@ -169,7 +170,7 @@ class Clusterer(FittedModel):
         dtype: DTypeLike = np.float64,
         density: float | Sequence[float | None] | None = None,
     ) -> Estimate:
-        """Estimate the memory and time of `fit` on n samples, and where the rows would be held.
+        """Estimate the memory and time of `fit` on n samples, and the place of the rows.
 
         Parameters
         ----------
@@ -203,13 +204,13 @@ class Clusterer(FittedModel):
         return expected
 
     def _choose_number(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> None:
-        """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""
+        """Set `n_clusters_` to the number of `inner`, or with "auto" to the suggested number."""
         self.selection_, inner._n_grown, inner._strangers = None, 0, None
         if inner.n_clusters == "auto":
             if inner.group is not None:
                 raise ValueError(
-                    'n_clusters="auto" does not go with group, whose ranks hold parts of the '
-                    "samples; give the number that omcal.select.n_clusters suggests for one part."
+                    'n_clusters="auto" cannot be combined with group: ranks hold parts of X. '
+                    "Give the number that omcal.select.n_clusters suggests for one part."
                 )
             from omcal.select import n_clusters
 

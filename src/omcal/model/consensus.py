@@ -1,4 +1,4 @@
-"""Several runs joined into one result that hardly depends on the draw of the anchors."""
+"""Several runs joined into one result, which depends less on the draw of the anchors."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from omcal.places.team import Team, team_of
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 
-_AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer
-# Attributes of the views that a run and the joint result share.
+_AFTER_CTRL_C = 20  # iterations of the joint fit; most converge earlier
+# Attributes about the views, copied from a run to the joint result.
 _OF_VIEWS = (
     *("n_features_in_", "n_features_per_view_", "view_names_", "feature_names_in_", "n_missing_"),
 )
@@ -71,16 +71,16 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     n_clusters_, selection_, matched_, cluster_names_, outlier_threshold_
         As in `OMCAL`.
     certainty_ : array of shape (n,)
-        For each sample the share of runs that agree with its label, each cluster of a run taken
-        for the cluster of the result that most of its samples are in.
+        For each sample the share of runs that agree with its label. A cluster of a run stands for
+        the cluster of the result that contains most of its samples.
     stability_ : float
-        Mean adjusted Rand index between the runs and the result; 1 where all are the same.
+        Mean adjusted Rand index between the runs and the result; 1 if all are equal.
     view_weights_, view_weights_spread_ : arrays of shape (n_views,)
         Mean and standard deviation of the weights of the runs.
     runs_ : list of Run
         Labels, weights of the views and objective of each run.
     estimator_ : OMCAL or OCAL
-        The run that is most like the result, as a fitted model.
+        The run that is most similar to the result, as a fitted model.
     objective_, n_iter_, converged_, n_undecided_
         Of the joint fit, as in `OMCAL`.
     doubts_, structure_, view_scales_, view_names_, n_features_in_, n_features_per_view_, n_missing_
@@ -114,7 +114,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         constraint=(Integral, None),
         kind="int",
         help="""Number of runs to solve at once, each with its graphs in memory. By default one per
-        core with 100 anchors or more and up to 50 000 samples, else one, which uses all cores.""",
+        core with at least 100 anchors and at most 50 000 samples, else one on all cores.""",
     )
     random_state: Seed = parameter(
         default=None,
@@ -127,7 +127,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
 
     @property
     def n_clusters(self) -> Any:
-        """Number of clusters or "auto", as the estimator has it."""
+        """Number of clusters, or "auto", of the estimator."""
         return self._given().n_clusters
 
     def _check_parameters(self, run: AnchorClusterer) -> None:
@@ -146,7 +146,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     def _fit(
         self, inner: AnchorClusterer, X: ViewsLike, y: Any, present: PresentLike | None, like: Any
     ) -> bool:
-        """Set the fitted state; return whether Ctrl-C cut the iterations short."""
+        """Set the fitted state; return whether Ctrl-C interrupted the iterations."""
         self._choose_number(inner, X, present)
         watch = FitMonitor(inner, X, None)
 
@@ -170,26 +170,26 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         settings: GraphSettings,
         watch: FitMonitor,
     ) -> bool:
-        """Fit to views that were read, and for which there is room."""
+        """Fit to views that were read and fit into memory."""
         random_state = place.team.on_leader(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
         interrupted = watch.interrupted
-        watch.interrupted = False  # an earlier Ctrl-C does not cut the joint fit short
+        watch.interrupted = False  # an earlier Ctrl-C does not end the joint fit
         max_iter = min(inner.max_iter, _AFTER_CTRL_C) if interrupted else inner.max_iter
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted
         best = self._keep_most_similar(inner)
         inner._sums = StreamSums.of_fit(finished[best][1], place.n, np.arange(settings.n_clusters))
-        shown = place.sample_graphs(best)
-        self._reference = inner._summarise(shown, place.n, self.labels_)
+        sampled = place.sample_graphs(best)
+        self._reference = inner._summarise(sampled, place.n, self.labels_)
         self.outlier_threshold_ = inner.outlier_threshold_
-        own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
+        run_sizes, joint_sizes = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
-        inner.doubts_ = inner._doubts(shown, own, place.team)
+        inner.doubts_ = inner._doubts(sampled, run_sizes, place.team)
         self.doubts_: Diagnostics = Diagnostics()
-        self.doubts_ = self._doubts(shown, joint, place.team)
+        self.doubts_ = self._doubts(sampled, joint_sizes, place.team)
         if not interrupted:
             runs.remove_checkpoints()
         return interrupted
@@ -205,30 +205,30 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     ) -> None:
         """Fit the graph between the samples and the clusters of the runs."""
         c = inner.n_clusters_
-        few = np.min_scalar_type(c - 1)
-        found = [assignment.labels for _, _, assignment in finished]  # on the device of a fit there
+        label_type = np.min_scalar_type(c - 1)
+        run_labels = [assignment.labels for _, _, assignment in finished]  # or on a device
         runs = [
-            Run(on_host(labels).astype(few, copy=False), replace(solution, sums=None))
-            for labels, (_, solution, _) in zip(found, finished, strict=True)
+            Run(on_host(labels).astype(label_type, copy=False), replace(solution, sums=None))
+            for labels, (_, solution, _) in zip(run_labels, finished, strict=True)
         ]
         n_found = 0
-        for labels in found:
-            if n_found < c:  # mostly the first has them all
+        for labels in run_labels:
+            if n_found < c:  # usually the first run has all of them
                 n_found += int(np.count_nonzero(place.team.total(cluster_sizes(labels, c))))
         if n_found < c:
             raise ValueError(
-                f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
+                f"the runs have only {n_found} clusters in all, but n_clusters={c}; lower "
                 "n_clusters."
             )
         rows = place.join([assignment for _, _, assignment in finished], c)
-        how = (int(max_iter), inner.tol, inner.accelerate)
-        problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
+        options = (int(max_iter), inner.tol, inner.accelerate)
+        problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *options)
         solution, assignment = solve_joint(place, rows, problem, c, random_state, watch)
-        labels = assignment.labels  # on the device, where those of the runs are there
+        labels = assignment.labels  # on the device, if those of the runs are there
         labels = labels if hasattr(labels, "cpu") else on_host(labels).astype(np.int32, copy=False)
-        tables = [place.team.total(table) for table in run_tables(found, labels, c)]
-        # Runs that agree leave it to rounding which cluster comes first: of clusters of one size
-        # that is the first of the first run.
+        tables = [place.team.total(table) for table in run_tables(run_labels, labels, c)]
+        # If runs agree, rounding would decide the order of clusters of equal size; instead they are
+        # in the order of the first run.
         order = linear_sum_assignment(tables[0], maximize=True)[1]
         sizes = tables[0].sum(axis=0)
         order, self.matched_ = numbers_of(place.team, sizes, labels, self._old, order)
@@ -237,7 +237,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
         self._sums = StreamSums.of_fit(solution, place.n, order)
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
-        agreed = certainty(found, labels, tables)
+        agreed = certainty(run_labels, labels, tables)
         labels = on_host(labels).astype(np.int32, copy=False)
         assignment = Assignment(labels, assignment.n_undecided)
         self._publish(rules, runs, tables, solution, assignment, agreed)
@@ -253,7 +253,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     ) -> None:
         """Set the attributes of a fitted model.
 
-        `tables` count all samples by cluster of run and result; labels may be those of some.
+        `tables` count all samples by cluster of run and result; `assignment` may have fewer.
         """
         self._rule = ConsensusPredictor(rules, solution.consensus)
         self._tables = tables
@@ -272,7 +272,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self.stability_: float = float(np.mean(self._similar))
 
     def _keep_most_similar(self, inner: AnchorClusterer) -> int:
-        """Keep the run most like the result as a model; return its number."""
+        """Keep the run most similar to the result as a model; return its number."""
         best = int(np.argmax(self._similar))
         run = self.runs_[best]
         inner._publish(
@@ -280,23 +280,23 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         )
         inner.matched_ = []
         self.estimator_ = inner
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, to a table with names
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a table with names
         for name in _OF_VIEWS:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
+    def _doubts(self, sampled: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
         converged = [run.solution.converged for run in self.runs_]
         first, *others = [rule.learned.anchors for rule in self._rule.runs]
         same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
-        found = doubts(self.as_one_run(), shown, sizes, team)
+        found = doubts(self.as_one_run(), sampled, sizes, team)
         found += of_runs(converged, self.estimator_.max_iter, self.stability_)
         found += of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
         return found
 
     def as_one_run(self) -> AnchorClusterer:
-        """Return the run most like the result, with the labels and the certainty of the result.
+        """Return the run most similar to the result, with labels and certainty of the result.
 
         A report draws its graphs; the columns of its F are the clusters of the run.
 
@@ -308,15 +308,15 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         check_is_fitted(self)
         model = copy(self.estimator_)
         model.__dict__["_graphs"] = self.estimator_._graphs
-        shown = ("labels_", "certainty_", "stability_", "runs_", "doubts_", "view_weights_")
-        for name in shown:
+        names = ("labels_", "certainty_", "stability_", "runs_", "doubts_", "view_weights_")
+        for name in names:
             setattr(model, name, getattr(self, name))
         model._cluster_names, model.joined_by = self._cluster_names, self
         return model
 
     @all_or_nothing
     def _partial_fit(self, X: ViewsLike, present: PresentLike | None) -> None:
-        """Add a batch to the sums of the joint fit; the runs stay as they are."""
+        """Add a batch to the sums of the joint fit; the runs do not change."""
         if not hasattr(self, "_rule"):
             self.fit(X, present=present)
             return
@@ -353,11 +353,11 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         return given
 
     def _new_run(self) -> AnchorClusterer:
-        """Return a copy of the estimator to work with; with a group, one run works at a time."""
+        """Return a copy of the estimator for the runs; with a group, solve one run at a time."""
         run: AnchorClusterer = clone(self._given())
         if run.group is not None and self.n_jobs not in (None, 1):
             raise ValueError(
-                f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
+                f"n_jobs={self.n_jobs} cannot be combined with group, whose ranks must work on the "
                 "same run at a time; leave one of them out."
             )
         return run

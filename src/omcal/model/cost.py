@@ -1,6 +1,6 @@
-"""Expected memory and time of a fit: bytes of the rows, bytes of the sample, and stated factors.
+"""Expected memory and time of a fit: bytes of the rows and of the sample, times constant factors.
 
-Memory must not be underestimated, as fits are refused by it; it may be overestimated a few times.
+Memory must not be underestimated, since fits are refused by it; it may be several times too large.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from omcal.model.tabular import html_table
 from omcal.places.memory import TOGETHER
 from omcal.views.view import View
 
-# Copies by measured peaks: the sample, dense or sparse (also by columns and by blocks); anchors.
+# Numbers of copies in measured peaks: of a dense sample, a sparse sample, and anchors.
 _COPIES, _SPARSE_COPIES, _CENTRES = 2, 4, 6
-_GRAM_ROWS = 8192  # per block; the products of up to three blocks per thread wait to be added
+_GRAM_ROWS = 8192  # per block; up to three products of blocks per thread are in memory
 _WORKSPACE, _PER_THREAD = 10e6, 16e6  # bytes: buffers of BLAS; blocks of rows and distances
-_COMPILED_CODE, _COMPILED_SECONDS = 150e6, 1.5  # bytes of it; loading it, once per process
-# Operations per dense multiplication; a factor of two either way is usual.
+_COMPILED_CODE, _COMPILED_SECONDS = 150e6, 1.5  # bytes; seconds to load it, once per process
+# Costs in dense multiplications, right within a factor of about two.
 _SPARSE, _LLOYD_STEPS, _SELECT, _GATHER = 15, 10, 500.0, 12.0
 _ITERATION_SECONDS = 0.001
 
@@ -51,19 +51,19 @@ class ViewSize:
 
     @property
     def row_entries(self) -> float:
-        """Numbers stored in a row."""
+        """Number of stored entries per row."""
         return self.width * (1.0 if self.density is None else self.density)
 
     @property
     def row_bytes(self) -> float:
-        """Bytes of a row in a copy; a sparse entry has an index of 4 bytes."""
+        """Bytes of a row in a copy; a sparse entry also has an index of 4 bytes."""
         return self.row_entries * (self.dtype.itemsize + 4 * (self.density is not None))
 
 
 def view_sizes(
     dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
 ) -> tuple[ViewSize, ...]:
-    """Return the sizes of views by their description."""
+    """Return the sizes of views from `dims`, `dtype` and `density`."""
     widths: list[Any] = list(dims) if isinstance(dims, Sequence) else [dims]
     shares = list(density) if isinstance(density, Sequence) else [density] * len(widths)
     for width in widths:
@@ -83,9 +83,9 @@ def view_sizes(
 class Estimate:
     """Expected memory and time of a fit.
 
-    `print` it, or read its properties. Bytes are beyond the input, which is not copied. They are
-    an upper bound: measured peaks were 0.3 to 0.98 of it. Seconds are rough. Both are for the CPU,
-    whatever the device.
+    `print` it, or read its properties. Bytes do not include the input, which is not copied. They
+    are an upper bound: measured peaks were 0.3 to 0.98 of it. Seconds are rough. Both are for the
+    CPU, even if a device is set.
 
     Attributes
     ----------
@@ -96,13 +96,13 @@ class Estimate:
     n_anchors, n_clusters, n_neighbors : int
         As in the fit.
     anchors : str
-        How they are chosen, or "given".
+        How anchors are chosen, or "given".
     n_starts, max_iter : int
         Starts of G, and the iterations of each.
     memory_limit : int or None
         Bytes of rows to keep in memory; the rest is in files.
     on_cluster : bool
-        Whether a Dask cluster would do the work.
+        Whether the rows are on a Dask cluster.
     device : str
         As in the fit.
     n_runs : int
@@ -131,7 +131,7 @@ class Estimate:
 
     @property
     def rows_in(self) -> str:
-        """Return where the rows would live, in words."""
+        """Return the place of the rows, in words."""
         if self.on_cluster:
             return "the memory of the Dask workers"
         if self.device != "cpu":
@@ -142,11 +142,11 @@ class Estimate:
 
     @property
     def memory(self) -> dict[str, dict[str, float]]:
-        """Stage -> part -> bytes; the stages follow each other."""
+        """Dict stage -> part -> bytes; the stages follow each other."""
         n, m, B, s = self.n_samples, self.n_anchors, self.n_runs, self._sample
         width, threads, joined = sum(view.width for view in self.views), thread_count(), B > 1
         sparse = [view.row_entries for view in self.views if view.density is not None]
-        # Rows whose products with each other are kept.
+        # Rows whose inner products with each other are kept.
         few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
         copies = _SPARSE_COPIES if sparse else _COPIES
         sample = {
@@ -178,12 +178,12 @@ class Estimate:
 
     @property
     def bytes(self) -> float:
-        """Bytes at the fullest moment."""
+        """Bytes of the largest stage."""
         return max(sum(parts.values()) for parts in self.memory.values())
 
     @property
     def time(self) -> dict[str, float]:
-        """Stage -> seconds on this machine; the iterations are `max_iter` of each start."""
+        """Dict stage -> seconds on this machine; each start has `max_iter` iterations."""
         n, m, V, runs = self.n_samples, self.n_anchors, len(self.views), self.n_runs
         c, k, s = self.n_clusters, self.n_neighbors, self._sample
         row = sum(
@@ -208,7 +208,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Seconds where every iteration is used."""
+        """Seconds if no start converges before `max_iter`."""
         return sum(self.time.values())
 
     def __str__(self) -> str:
@@ -238,14 +238,14 @@ class Estimate:
 
     @property
     def _sample(self) -> int:
-        """Rows from which the anchors of a run are chosen."""
+        """Number of rows from which the anchors of a run are chosen."""
         n, m = self.n_samples, self.n_anchors
         sizes = {"given": 0, "random": m, "kmeans-full": n}
         return min(sizes.get(self.anchors, SAMPLE_PER_ANCHOR * m), n)
 
     @property
     def _tried(self) -> int:
-        """Points tried per anchor of the k-means++ start, each with distances to all rows."""
+        """Candidates per anchor of the k-means++ start, each with distances to all rows."""
         return trials(max(self._sample, 1), self.n_anchors, self.anchors == "kmeans-full")
 
     @property
@@ -263,7 +263,7 @@ class Estimate:
 
 @cache
 def _operations_per_second() -> float:
-    """Measure the speed of dense products in float64; the best of a few."""
+    """Measure the speed of dense products in float64; the best of several trials."""
     A = np.ones((256, 256))
     with one_blas_thread():
         seconds = min(repeat(lambda: A @ A, number=1, repeat=8))

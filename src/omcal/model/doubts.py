@@ -1,4 +1,4 @@
-"""Diagnostics of a fitted model: reasons to doubt its result, each with one thing to try."""
+"""Diagnostics of a fitted model: reasons to doubt the result, each with a remedy."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from omcal.places.team import SOLO, Team
 from omcal.views.missing import Gaps
 from omcal.views.mixed import column_starts
 
-_NEARLY_ALL = 0.9  # of the samples, or of the weight
-_LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
-_ALONE = 500  # samples on which views are clustered by themselves
+_NEARLY_ALL = 0.9  # share of the samples, or of the weight
+_LITTLE, _MUCH = 0.05, 0.25  # share of the variance of a graph between the clusters
+_ALONE = 500  # samples for clustering single views
 _UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
-_CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
+_CLEAR = 0.35  # share of a graph that groups of its view explain; below it there may be no groups
 _UNSTABLE = 0.5  # mean adjusted Rand index of runs with their result
-_HALF_EMPTY = 0.05  # of the samples
-_CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
+_HALF_EMPTY = 0.05  # share of samples that lack more than half of their values
+_CHANCE = 0.05  # largest adjusted Rand index of unrelated groups
 _WARNINGS: dict[str, type[Warning]] = {
     kind.__name__: kind for kind in (UserWarning, ConvergenceWarning)
 }
 _PERMUTATIONS = 199  # so that the false-alarm rate is 1 in 200 per view
-_STRONG = 0.3  # Cramér's V of the weakest link that is worth a word
+_STRONG = 0.3  # Cramér's V of the weakest dependence to report
 
 
 class Diagnostic(NamedTuple):
-    """An observation that makes a result doubtful, and one thing to try."""
+    """An observation that makes a result doubtful, and a remedy."""
 
     what: str
     advice: str
@@ -62,7 +62,7 @@ class Diagnostics(list[Diagnostic]):
     def _repr_html_(self) -> str:
         if not self:
             return "<p>Nothing to report.</p>"
-        return html_table([("what was seen", "what to try"), *(found[:2] for found in self)])
+        return html_table([("observation", "remedy"), *(found[:2] for found in self)])
 
 
 def __getattr__(name: str) -> Any:
@@ -73,23 +73,22 @@ def __getattr__(name: str) -> Any:
 
 
 def written(found: list[Diagnostic]) -> list[list[str]]:
-    """Return diagnostics as plain text, for a file."""
+    """Return diagnostics as plain lists of text, for a file."""
     return [[doubt.what, doubt.advice, doubt.warning.__name__] for doubt in found]
 
 
 def read(rows: Any) -> Diagnostics:
-    """Return the diagnostics that `written` made; a ValueError or KeyError for anything else."""
+    """Return the diagnostics from the output of `written`; else raise ValueError or KeyError."""
     found = Diagnostics(Diagnostic(what, advice, _WARNINGS[kind]) for what, advice, kind in rows)
     if not all(isinstance(text, str) for doubt in found for text in doubt[:2]):
-        raise ValueError("a doubt is no text")
+        raise ValueError("a diagnostic is not text")
     return found
 
 
-def doubts(model: Any, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
+def doubts(model: Any, sampled: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
     """Return the diagnostics of a fitted model; some of them need its graphs.
 
-    `sizes` are those of the clusters in all processes of the `team`, each of which has the labels
-    of its own samples.
+    `sizes` are the cluster sizes over all processes of the `team`; each process has its own labels.
     """
     found = Diagnostics(
         [
@@ -100,8 +99,8 @@ def doubts(model: Any, shown: SampledGraphs | None, sizes: Array, team: Team) ->
         ]
     )
     several = len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1
-    if several and shown is not None:
-        found += _about_agreement(model, shown)
+    if several and sampled is not None:
+        found += _about_agreement(model, sampled)
     return found
 
 
@@ -115,17 +114,17 @@ def about_missing(model: Any, team: Team = SOLO) -> Iterator[Diagnostic]:
         share = lost.sum() / (cells.n * len(lost))
         yield Diagnostic(
             f"view {name!r} lacks {lost.sum():.0f} of its values ({share:.1%}), which are filled "
-            "with values that the rest of their rows suggests",
-            "impute them if you know better",
+            "with estimates from their rows",
+            "impute them yourself if you have better estimates",
         )
         empty = [
             title for title, count in zip(names.values(), lost, strict=True) if 2 * count > cells.n
         ]
         if empty:
-            some = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
+            examples = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
             yield Diagnostic(
                 f"{len(empty)} features of view {name!r} lack more than half of their values "
-                f"({some})",
+                f"({examples})",
                 "leave them out",
             )
         if cells.half_empty > _HALF_EMPTY * cells.n:
@@ -137,34 +136,34 @@ def about_missing(model: Any, team: Team = SOLO) -> Iterator[Diagnostic]:
 
 
 def _about_gaps(model: Any, v: int, team: Team) -> Iterator[Diagnostic]:
-    """Yield a diagnostic where missing cells of a view depend on the clusters."""
-    found = linked_gaps(model._gaps[v], on_host(model.labels_), model.n_clusters_, team)
-    if found is not None:
-        feature, cluster, share, elsewhere = found
+    """Yield a diagnostic if missing cells of a view depend on the clusters."""
+    link = linked_gaps(model._gaps[v], on_host(model.labels_), model.n_clusters_, team)
+    if link is not None:
+        feature, cluster, share, elsewhere = link
         starts = _column_starts(model, v)
         title = starts[max(start for start in starts if start <= feature)]
         yield Diagnostic(
-            f"what is missing goes with the clusters: {title!r} in view {model.view_names_[v]!r} "
+            f"missing values depend on the clusters: {title!r} in view {model.view_names_[v]!r} "
             f"lacks {share:.0%} of its values in cluster {cluster} and {elsewhere:.0%} elsewhere "
             "(chance: below 0.5 %)",
-            "ask why they are missing; impute them or leave the feature out, and compare",
+            "find out why they are missing; impute them or leave the feature out, and compare",
         )
 
 
 def _column_starts(model: Any, v: int) -> dict[int, str]:
-    """Return the title of each column of a view by its first feature."""
+    """Return the title of each column of a view, by its first feature."""
     titles = model._view_columns[v] or tuple(map(str, range(model.n_features_per_view_[v])))
     return column_starts(model._encoding.get(model.view_names_[v], {}), titles)
 
 
 def warn(model: Any) -> None:
-    """Raise a warning for each doubt."""
+    """Raise a warning for each diagnostic."""
     for doubt in model.doubts_:
         warnings.warn(str(doubt), doubt.warning, stacklevel=3)
 
 
 def about_structure(found: Structure | None) -> Iterator[Diagnostic]:
-    """Yield a diagnostic where the clusters separate the samples no better than noise."""
+    """Yield a diagnostic if the clusters separate the samples no better than noise."""
     if found is not None and not found.found:
         yield Diagnostic(
             f"no cluster structure found: the clusters separate neighbours with a score of "
@@ -176,11 +175,11 @@ def about_structure(found: Structure | None) -> Iterator[Diagnostic]:
 
 
 def unconverged(max_iter: int, tol: float) -> Diagnostic:
-    """Return the diagnostic of iterations that ended before the objective settled."""
+    """Return the diagnostic for iterations that ended before the objective converged."""
     if tol == 0:
         return Diagnostic(
             f"tol=0 ran all max_iter={max_iter} iterations and did not test for convergence",
-            "set tol above 0 to stop when the objective settles",
+            "set tol above 0 to stop when the objective has converged",
             ConvergenceWarning,
         )
     return Diagnostic(
@@ -192,7 +191,7 @@ def unconverged(max_iter: int, tol: float) -> Diagnostic:
 
 
 def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> Iterator[Diagnostic]:
-    """Yield diagnostics of joined runs that ended too early, or that differ."""
+    """Yield diagnostics of joined runs that did not converge, or that differ."""
     late = len(converged) - sum(converged)
     if late:
         yield Diagnostic(
@@ -209,7 +208,7 @@ def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> Itera
 
 
 def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> Iterator[Diagnostic]:
-    """Yield a diagnostic where runs are too few, or too similar, for `stability_` to mean much."""
+    """Yield a diagnostic if there are too few runs, or too similar ones, for `stability_`."""
     if n_done < min(n_runs, 2):
         yield Diagnostic(
             f"{n_done} of n_runs={n_runs} runs was done, so that stability_ and certainty_ "
@@ -268,10 +267,10 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
         )
 
 
-def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
-    """Yield diagnostics of views that show other groups than the result, or the same twice."""
-    graphs, present = shown.graphs, shown.graphs.present
-    labels = on_host(model.labels_ if shown.rows is None else model.labels_[shown.rows])
+def _about_agreement(model: Any, sampled: SampledGraphs) -> Iterator[Diagnostic]:
+    """Yield diagnostics of views that show other groups than the result, and of copies."""
+    graphs, present = sampled.graphs, sampled.graphs.present
+    labels = on_host(model.labels_ if sampled.rows is None else model.labels_[sampled.rows])
     complete = np.arange(graphs.n) if present is None else np.flatnonzero(present.all(axis=1))
     if len(complete) < 2:
         return
@@ -280,32 +279,32 @@ def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
     active_views = np.flatnonzero(~model._rule.learned.uninformative).tolist()
     shares = explained_shares(graphs, labels)
     most = float(shares[active_views].max())
-    strange = [v for v in active_views if shares[v] < _LITTLE and most >= _MUCH]
-    for v in strange:
+    deviating = [v for v in active_views if shares[v] < _LITTLE and most >= _MUCH]
+    for v in deviating:
         yield Diagnostic(
             f"view {model.view_names_[v]!r} shows other groups than the result, or none: the "
             f"clusters explain {shares[v]:.0%} of its graph",
             "see explain_views(), and compare with a fit without it",
         )
-    others = [v for v in active_views if v not in strange]
-    yield from _about_contradictions(model, graphs, labels, others, shown.alone)
-    asked = model._weighting  # given weights are arrays
-    if isinstance(asked, str) and asked != "distinct":
+    others = [v for v in active_views if v not in deviating]
+    yield from _about_contradictions(model, graphs, labels, others, sampled.alone)
+    weighting = model._weighting  # a name, or an array of weights
+    if isinstance(weighting, str) and weighting != "distinct":
         within = cosines_within(graphs, view_products(graphs), labels)
-        copies = same_views(model.view_names_, within, active_views, asked)
+        copies = same_views(model.view_names_, within, active_views, weighting)
         yield from (Diagnostic(*seen) for seen in copies)
 
 
 def _about_contradictions(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], alone: dict[int, Array]
 ) -> Iterator[Diagnostic]:
-    """Yield diagnostics of views with clear groups that no other view shows, nor the result.
+    """Yield diagnostics of views with clear groups that neither another view nor the result shows.
 
-    Where views contradict one another, the result mixes them. Clustering each view alone tells
-    such views from noisy ones; it is done only where the graphs of two views are unlike.
+    If views contradict one another, the result mixes them. Clustering each view alone tells such
+    views from noisy ones; this is done only if the graphs of two views differ.
     """
-    some = np.linspace(0, graphs.n - 1, min(graphs.n, _ALONE)).astype(int)
-    graphs, labels = graphs.of_views(views)[some], labels[some]
+    rows = np.linspace(0, graphs.n - 1, min(graphs.n, _ALONE)).astype(int)
+    graphs, labels = graphs.of_views(views)[rows], labels[rows]
     alike = cosines_within(graphs, view_products(graphs), np.zeros_like(labels))
     np.fill_diagonal(alike, 0)
     if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
@@ -317,29 +316,29 @@ def _about_contradictions(
             alone[views[at]] = _groups_alone(model, graphs.of_views([at]))
         return alone[views[at]]
 
-    # Groups of its own explain at most all of a view's graph, so half of it shown is enough.
+    # The groups of a view explain at most all of its graph, so explaining half of it is enough.
     for at in np.flatnonzero(shares < 0.5).tolist():
         v, others = views[at], [u for u in range(len(views)) if u != at]
-        own = float(explained_shares(graphs.of_views([at]), groups(at))[0])
-        shown = shares[at] >= own / 2 or own < _CLEAR
-        if not shown and all(ari(groups(u), groups(at)) < _CHANCE for u in others):
+        explained_alone = float(explained_shares(graphs.of_views([at]), groups(at))[0])
+        is_shown = shares[at] >= explained_alone / 2 or explained_alone < _CLEAR
+        if not is_shown and all(ari(groups(u), groups(at)) < _CHANCE for u in others):
             yield Diagnostic(
                 f"view {model.view_names_[v]!r} contradicts the others: the clusters explain "
                 f"{shares[at]:.0%} of its graph, groups of its own, which no other view shows, "
-                f"{own:.0%}",
+                f"{explained_alone:.0%}",
                 "cluster it by itself, or leave it out",
             )
 
 
 def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
-    """Return the clusters of one view."""
+    """Return the clusters of a single view."""
     (start,) = spectral_bases(MemoryRows(graphs, 1).gram()[0], model.n_clusters_)
     problem = for_views(model._problem(len(model.view_names_)), [0])
     return refit(graphs, start, problem, view_products(graphs)).labels
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:
-    """Return the number of samples per cluster, counted where the labels are (device, Dask)."""
+    """Return the number of samples per cluster, counted in place (on a device, in Dask)."""
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
     return np.asarray(np.bincount(labels, minlength=n_clusters))
@@ -348,26 +347,26 @@ def cluster_sizes(labels: Any, n_clusters: int) -> Array:
 def linked_gaps(
     gaps: Gaps, labels: Array, n_clusters: int, team: Team = SOLO
 ) -> tuple[int, int, float, float] | None:
-    """Return the feature whose missing cells go with the clusters; None if that may be chance.
+    """Return the feature whose missing cells depend on the clusters; None if that may be chance.
 
-    Also the cluster that shows it most, and the share of cells missing there and elsewhere.
-    Each process of a team has some of the rows, and the labels of its own samples.
+    Further results: the cluster with the largest difference, and the shares of missing cells there
+    and elsewhere. Each process of a team passes its own rows and labels.
 
     The largest Cramér's V over the features must exceed 0.3 and those of 199 permutations of the
     labels, so that missing cells at random raise a false alarm in at most 1 of 200 views.
     """
-    own = np.asarray(labels)[gaps.rows].astype(np.intp)
-    told = team.each(lambda: (own, gaps.missing))
-    labels, missing_cells = (np.concatenate(parts) for parts in zip(*told, strict=True))
+    own_labels = np.asarray(labels)[gaps.rows].astype(np.intp)
+    collected = team.each(lambda: (own_labels, gaps.missing))
+    labels, missing_cells = (np.concatenate(parts) for parts in zip(*collected, strict=True))
     if not len(labels):
         return None
-    found = _strengths(missing_cells, labels, n_clusters)
-    best = int(np.argmax(found))
-    if found[best] < _STRONG:
+    strengths = _strengths(missing_cells, labels, n_clusters)
+    best = int(np.argmax(strengths))
+    if strengths[best] < _STRONG:
         return None
     rng = np.random.default_rng(0)
     for _ in range(_PERMUTATIONS):
-        if _strengths(missing_cells, rng.permutation(labels), n_clusters).max() >= found[best]:
+        if _strengths(missing_cells, rng.permutation(labels), n_clusters).max() >= strengths[best]:
             return None
     missing = missing_cells[:, best]
     inside, sizes = _by_cluster(missing[:, None], labels, n_clusters)
@@ -386,8 +385,8 @@ def _by_cluster(missing: Mask, labels: Array, n_clusters: int) -> tuple[Floats, 
 
 def _strengths(missing: Mask, labels: Array, n_clusters: int) -> Floats:
     """Return Cramér's V between the missing cells of each feature and the clusters."""
-    found, sizes = _by_cluster(missing, labels, n_clusters)
+    counts, sizes = _by_cluster(missing, labels, n_clusters)
     share = missing.mean(axis=0)
-    spread = (sizes[:, None] * (found / np.maximum(sizes, 1)[:, None] - share) ** 2).sum(axis=0)
+    spread = (sizes[:, None] * (counts / np.maximum(sizes, 1)[:, None] - share) ** 2).sum(axis=0)
     strengths: Floats = np.sqrt(spread / np.maximum(len(labels) * share * (1 - share), 1e-300))
     return strengths

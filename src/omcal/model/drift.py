@@ -21,9 +21,9 @@ from omcal.views.present import check_present
 from omcal.views.reading import read_views
 from omcal.views.view import Matrix, Views
 
-ALARM_RATE = 0.01  # of false alarms, over all comparisons of a call
-_FAMILIES = 4  # views, features, clusters, outliers: each has its share of the rate
-_MUCH = 0.1  # of the weight lies at other anchors: refit
+ALARM_RATE = 0.01  # probability of a false alarm in all comparisons of a call
+_FAMILIES = 4  # views, features, clusters, outliers: they share the rate equally
+_MUCH = 0.1  # refit if this share of the weights has moved to other anchors
 _MOST_FEATURES = 20  # listed per view
 
 
@@ -31,14 +31,15 @@ _MOST_FEATURES = 20  # listed per view
 class Reference(Additive):
     """Sums over the samples of a fit.
 
-    Anchors are grouped by the cluster that they count most for. Within a cluster, samples of the
-    fit are nearer to the anchors than later ones, as these are means of them.
+    Each anchor belongs to the cluster in which it has the largest weight. Single anchors are not
+    compared: they are means of samples of the fit, which are therefore nearer to them than later
+    samples.
     """
 
-    n_fit: float  # samples of the fit, whose moments the scalings have; the sums are of some
-    sizes: Floats  # (c,), samples by cluster
-    mass: Floats  # (V, c, g), weights of the samples of a cluster at each group of anchors
-    squares: Floats  # (V, c, g), sums of their squares
+    n_fit: float  # number of samples of the fit, which the moments of the scalings cover
+    sizes: Floats  # (c,), number of samples per cluster
+    mass: Floats  # (V, c, g), sums of weights of the samples of a cluster by group of anchors
+    squares: Floats  # (V, c, g), sums of the squares of these weights
 
     @classmethod
     def of(cls, graphs: AnchorGraphs, labels: Array, G: Floats, n_fit: float = 0.0) -> Reference:
@@ -75,11 +76,11 @@ class Moved:
     name : str
         Name of the view, of the view and the feature, or of the cluster.
     before, now : float
-        Its value in the fit and in the new samples: share of samples, mean of a feature. None
-        where it is no number.
+        Its value in the fit and in the new samples: share of samples, or mean of a feature; None
+        for other quantities.
     change : float
-        Of a view or the place of a cluster: share of the weights that lies at anchors of other
-        clusters. Of a feature: difference of the means in standard deviations. Else `now` −
+        For a view or the place of a cluster: share of the weights that has moved to anchors of
+        other clusters. For a feature: difference of the means in standard deviations. Else `now` −
         `before`.
     p : float
         Upper bound of the probability of such a difference by chance, corrected for the number of
@@ -110,13 +111,13 @@ class Drift(Tabular):
     Attributes
     ----------
     comparisons : list of Moved
-        Every view and cluster, the outliers, and of each view the features that moved most.
+        Comparisons of every view, every cluster, the outliers, and the features that moved most.
     n_samples : int
         Number of new samples.
     alarm_rate : float
-        Probability of a false alarm: that something counts as moved where nothing has.
+        Probability of a false alarm: that a comparison counts as moved although nothing has.
     notes : list of str
-        Comparisons that were not possible.
+        Comparisons that were impossible.
 
     Examples
     --------
@@ -139,12 +140,12 @@ class Drift(Tabular):
 
     @property
     def moved(self) -> list[Moved]:
-        """Return the comparisons whose difference is not chance."""
+        """Return the comparisons with a difference beyond chance."""
         return [one for one in self.comparisons if one.p <= self.alarm_rate]
 
     @property
     def refit(self) -> bool:
-        """Whether to fit again: a cluster lies elsewhere, or there are more outliers."""
+        """Whether to fit again: a cluster has moved, or there are more outliers."""
         return any(
             one.kind == "outliers" or (one.kind == "cluster place" and one.change > _MUCH)
             for one in self.moved
@@ -184,7 +185,7 @@ def _elsewhere(change: float) -> str:
 
 
 def _of_view(change: float) -> str:
-    return _elsewhere(change) if change >= 0.005 else "features only: its weights lie as before"
+    return _elsewhere(change) if change >= 0.005 else "features only: its weights have not moved"
 
 
 _CHANGES: dict[str, Any] = {
@@ -197,9 +198,9 @@ _CHANGES: dict[str, Any] = {
 
 
 def chance(delta: Floats, variance: Floats, n: Any, n_new: Any, largest: Any = 1.0) -> Floats:
-    """Return a bound of the probability of a difference of two means by chance (Bernstein).
+    """Return an upper bound of the probability that two means differ by chance (Bernstein).
 
-    `variance` is that of one value, `largest` its largest distance from the mean.
+    `variance` is the variance of one value, `largest` its largest distance from the mean.
     """
     spread = variance * (1 / n + 1 / n_new)
     size = np.abs(delta)
@@ -209,12 +210,12 @@ def chance(delta: Floats, variance: Floats, n: Any, n_new: Any, largest: Any = 1
 
 
 def compare_views(old: Reference, new: Reference) -> tuple[Floats, Floats]:
-    """Return the change of each view, and a bound of the probability that it is chance."""
+    """Return the change of each view, and an upper bound of the probability that it is chance."""
     return _compare(*((one.mass.sum(axis=1), one.squares.sum(axis=1), one.n) for one in (old, new)))
 
 
 def compare_places(old: Reference, new: Reference, cluster: int) -> tuple[float, float]:
-    """Return the largest change of a cluster in any view, and the bound of its probability."""
+    """Return the largest change of a cluster in any view, and an upper bound of its probability."""
     n, n_new = old.sizes[cluster], new.sizes[cluster]
     if not n or not n_new:
         return 0.0, 1.0
@@ -225,7 +226,7 @@ def compare_places(old: Reference, new: Reference, cluster: int) -> tuple[float,
 
 
 def _compare(old: Any, new: Any) -> tuple[Floats, Floats]:
-    """Compare means of graph rows, from sums, sums of squares and the numbers of rows."""
+    """Compare means of graph rows, given as sums, sums of squares and numbers of rows."""
     (mass, squares, n), (mass_new, squares_new, n_new) = old, new
     delta = mass_new / n_new - mass / n
     mean = (mass + mass_new) / (n + n_new)
@@ -236,7 +237,7 @@ def _compare(old: Any, new: Any) -> tuple[Floats, Floats]:
 
 
 def _corrected(p: float, number: int) -> float:
-    """Return a probability for one of `number` comparisons of a family."""
+    """Return the Bonferroni-corrected probability for one of `number` comparisons of a family."""
     return min(1.0, float(p) * number * _FAMILIES)
 
 
@@ -258,10 +259,10 @@ def compare_all(
         yield Moved("cluster place", name, None, None, change, _corrected(of_place, 2 * c))
 
 
-def compare_outliers(share: float, n: float, found: int, n_new: int) -> Moved:
+def compare_outliers(share: float, n: float, n_outliers: int, n_new: int) -> Moved:
     """Compare the share of outliers among new samples with that of the fit."""
-    now = found / n_new
-    pooled = np.array((share * n + found) / (n + n_new))
+    now = n_outliers / n_new
+    pooled = np.array((share * n + n_outliers) / (n + n_new))
     p = chance(np.array(now - share), pooled * (1 - pooled), n, n_new)
     p = p if now > share else np.ones(())
     return Moved("outliers", "", share, now, now - share, _corrected(float(p), 1))
@@ -270,7 +271,7 @@ def compare_outliers(share: float, n: float, found: int, n_new: int) -> Moved:
 def compare_features(
     views: Views, scalings: list[Scaling], columns: list[Any], n: float
 ) -> Iterator[Moved]:
-    """Yield the features of each view that differ most; those of scalings that know their means."""
+    """Yield the features of each view that differ most, if the scaling has their means."""
     for view, scaling, names in zip(views, scalings, columns, strict=True):
         if scaling.mean is None or scaling.variance is None:
             continue
@@ -280,24 +281,24 @@ def compare_features(
             continue
         block = rows.astype(view.dtype, copy=False)
         binary = scaling.kind.name == "tfidf"
-        found, largest = _moments(block != 0 if binary else scaling.prepare(block))
-        both = Moments(int(n), scaling.mean, n * scaling.variance) + found
-        variance, delta = both.squares / both.n, found.mean - scaling.mean
+        moments, largest = _moments(block != 0 if binary else scaling.prepare(block))
+        pooled = Moments(int(n), scaling.mean, n * scaling.variance) + moments
+        variance, delta = pooled.squares / pooled.n, moments.mean - scaling.mean
         p = chance(delta, variance, n, n_new, np.maximum(largest, np.abs(delta)))
         deviation = np.sqrt(np.maximum(variance, 0))
         change = np.divide(delta, deviation, out=np.zeros_like(delta), where=deviation > 0)
         for j in np.argsort(p, kind="stable")[:_MOST_FEATURES]:
             name = f"{view.name}: {names[j] if names else j}"
-            values = float(scaling.mean[j]), float(found.mean[j]), float(change[j])
+            values = float(scaling.mean[j]), float(moments.mean[j]), float(change[j])
             by_chance = _corrected(p[j], len(views) * view.width)
             yield Moved("feature", name, *values, by_chance, view.name)
 
 
 def _moments(block: Matrix) -> tuple[Moments, Floats]:
     """Return the moments, and the largest distance from the mean (sparse: from zero) by feature."""
-    found = Moments.of(block)
-    away = block if sparse.issparse(block) else block - found.mean
-    return found, as_dense(abs(away).max(axis=0)).ravel()
+    moments = Moments.of(block)
+    distance = block if sparse.issparse(block) else block - moments.mean
+    return moments, as_dense(abs(distance).max(axis=0)).ravel()
 
 
 def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
@@ -305,8 +306,8 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
     run, old = model._described, model._reference
     if old is None:
         raise ValueError(
-            "drift needs sums of the fit, which this model does not have: it was fitted on a "
-            "device or by ranks, or saved by an earlier version; fit it again on the CPU."
+            "drift needs sums of the fit, which this model lacks: it was fitted on a device or by "
+            "ranks, or saved by an earlier version; fit it again on the CPU."
         )
     views = read_views(run, X, reset=False, present=present, home="memory")
     check_present(views.present)

@@ -40,7 +40,7 @@ from omcal.views.view import Views
 
 
 class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
-    """Everything that OMCAL and OCAL share: all but the parameters for several views."""
+    """Base class of OMCAL and OCAL: everything except the parameters for several views."""
 
     _published: ClassVar[dict[str, Any]]  # settings of the paper
 
@@ -53,10 +53,10 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
         """Return an estimator with the published settings, as far as the paper states them.
 
-        They are c + 10 anchors, a random start, the plain iteration and, with several views, the
-        weights of Eq. 27. The paper does not state the scaling; here OMCAL standardises each
-        sample (on Coil and Wiki ``scale=None`` is as accurate, within the spread of the seeds),
-        and OCAL takes the data as they are.
+        These are c + 10 anchors, a random start, the plain iteration and, with several views, the
+        weights of Eq. 27. The paper does not state the scaling. Here OMCAL standardises each sample
+        (on Coil and Wiki ``scale=None`` is as accurate, within the spread of the seeds), and OCAL
+        does not scale the data.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(self, run: Any, X: ViewsLike, y: Any, present: PresentLike | None, like: Any) -> bool:
-        """Set the fitted state; return whether Ctrl-C cut the iterations short."""
+        """Set the fitted state; return whether Ctrl-C interrupted the iterations."""
         if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
             self._choose_number(self, X, present)
         watch = FitMonitor(self, X, y)
@@ -107,7 +107,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return self._at_place(work, X, present)
 
     def _last_model(self, views: Views, names: Any, columns: Any) -> GraphModel | None:
-        """Return the scalings and anchors of the last fit, with these views, if there was one."""
+        """Return the scalings and anchors of the last fit, to the same views; None without one."""
         if not hasattr(self, "_rule"):
             return None
         before: GraphModel = self._rule.learned
@@ -117,9 +117,9 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         )
         if not same or self.basis_.shape[1] != self.n_clusters_:
             raise ValueError(
-                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of the views "
-                f"{names}, whose features keep their order, with n_clusters={self.n_clusters_} and "
-                f"X with {list(views.names)}; give the same, or set warm_start=False."
+                f"warm_start=True continues from {self.basis_.shape[1]} clusters of the views "
+                f"{names} with the same features in the same order; X has {list(views.names)}, and "
+                f"n_clusters={self.n_clusters_}. Set warm_start=False."
             )
         return before
 
@@ -133,9 +133,9 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         *,
         described: bool = True,
     ) -> bool:
-        """Fit to views that were read, and for which there is room.
+        """Fit to views that were read and fit into memory.
 
-        `old` are earlier labels whose numbers are kept, `before` is the model to start from.
+        `old` has earlier labels whose numbers are kept, `before` is the model to start from.
         Without `described` there are no diagnostics.
         """
         team = place.team
@@ -158,42 +158,42 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         sizes = team.total(cluster_sizes(assignment.labels, settings.n_clusters))
         order, self.matched_ = numbers_of(team, sizes, assignment.labels, old)
         if before is not None and old is None:
-            order = np.arange(settings.n_clusters)  # the columns of the basis are the old ones
+            order = np.arange(settings.n_clusters)  # the columns of the basis keep their order
         Z = replace(best.consensus, G=best.consensus.G[:, order])
         assignment = replace(assignment, labels=renumbered(assignment.labels, order))
         self._publish(Predictor(graph_model, Z), best, assignment)
         self._sums = StreamSums.of_fit(best, place.n, order)
-        shown = place.sample_graphs(0)
-        self._summarise(shown, place.n)
+        sampled = place.sample_graphs(0)
+        self._summarise(sampled, place.n)
         self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
         self.doubts_: Diagnostics = Diagnostics()
         if described:
-            self.doubts_ = self._doubts(shown, sizes[order], team)
+            self.doubts_ = self._doubts(sampled, sizes[order], team)
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
         return watch.interrupted
 
     def _summarise(
-        self, shown: SampledGraphs | None, n: int, labels: Array | None = None
+        self, sampled: SampledGraphs | None, n: int, labels: Array | None = None
     ) -> Reference | None:
-        """Keep graphs of all samples, and what later ones are compared with: sums and a score.
+        """Keep the graphs, and the sums and the score that later samples are compared with.
 
-        Return the sums by cluster, of other labels where they are given.
+        Return the sums by cluster, of `labels` if given.
         """
         self._graphs = self._reference = self.outlier_threshold_ = None
-        if shown is None or not shown.graphs.n:
+        if sampled is None or not sampled.graphs.n:
             return None
-        self._graphs = shown.graphs if shown.rows is None else None
-        some = sample_rows(shown.graphs.n)
-        graphs, Z = shown.graphs[some], self._rule.consensus
-        U, own = indicate(Z, graphs)
+        self._graphs = sampled.graphs if sampled.rows is None else None
+        some = sample_rows(sampled.graphs.n)
+        graphs, Z = sampled.graphs[some], self._rule.consensus
+        U, run_labels = indicate(Z, graphs)
         typical = typicality(np.maximum(U, 0))
         self.outlier_threshold_ = float(np.quantile(typical, self.contamination))
-        self._reference = Reference.of(graphs, own, Z.G, n)
+        self._reference = Reference.of(graphs, run_labels, Z.G, n)
         if labels is None:
             return self._reference
-        rows = some if shown.rows is None else shown.rows[some]
+        rows = some if sampled.rows is None else sampled.rows[some]
         return Reference.of(graphs, on_host(labels)[rows], Z.G, n)
 
     def _optimise(
@@ -231,27 +231,27 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(self, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
-        found = doubts(self, shown, sizes, team)
-        # A callback may have stopped it earlier, which is no surprise to its user.
+    def _doubts(self, sampled: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
+        found = doubts(self, sampled, sizes, team)
+        # If a callback stopped the fit earlier, its user knows.
         if not self.converged_ and self.n_iter_ == self.max_iter:
             found.append(unconverged(self.max_iter, self.tol))
         return found
 
     @property
     def _weighting(self) -> Any:
-        """The rule of the weights by its name, or the weights that were given."""
+        """The name of the weighting rule, or the given weights."""
         return getattr(self, "weighting", "uniform")
 
     def _set_rule(self, rule: Predictor) -> None:
-        """Set the predictor of new samples, and the attributes that show its parts."""
+        """Set the predictor of new samples, and the public attributes with its parts."""
         self._rule = rule
         self.anchors_: list[Array] = rule.learned.anchors
         self.basis_: Floats = rule.consensus.G
         self.view_scales_: list[Kind] = [scaling.kind for scaling in rule.learned.scalings]
 
     def _rule_middles(self) -> list[Floats]:
-        """Return the middle of each feature for new samples, where the fit had every value."""
+        """Return middles of the features, for missing cells of new samples if the fit had none."""
         learned = self._rule.learned
         return [s.middle(A) for s, A in zip(learned.scalings, learned.anchors, strict=True)]
 
@@ -269,7 +269,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     def _checkpoints(
         self, place: Place, n_anchors: int, watch: FitMonitor, random_state: Seed, n_runs: int = 0
     ) -> list[Checkpoint] | list[None]:
-        """Return the checkpoint of the fit, or of each run to join; None where none is wanted."""
+        """Return the checkpoint of the fit, or of each run to join; None without checkpoints."""
         if self.checkpoint is None:
             return [None] * max(n_runs, 1)
         data = {
@@ -297,8 +297,8 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client and a group are connections of this process, folded anchors belong to it, and
-        # graphs are as large as data; none is copied or stored.
+        # Clients and groups are connections of this process, folded anchors depend on it, and
+        # graphs are as large as data: they are neither copied nor stored.
         state = {**super().__getstate__(), "client": None, "group": None}
         for name in ("_graphs", "_folded"):
             state.pop(name, None)
@@ -357,8 +357,7 @@ class OMCAL(MultiViewParameters, AnchorClusterer):
 class OCAL(AnchorClusterer):
     """OMCAL for data with one view: one-step clustering by low-rank anchor-graph learning.
 
-    With one view there is nothing to weigh: α = 1, and the objective of :class:`OMCAL` is that of
-    Eq. 28 of the paper.
+    With one view α = 1, and the objective of :class:`OMCAL` is Eq. 28 of the paper.
 
     Parameters
     ----------

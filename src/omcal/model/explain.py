@@ -1,4 +1,4 @@
-"""Measure the part of each view in a fitted model: weight, agreement, the result without it."""
+"""Measure the effect of each view on a fitted model: weight, agreement, the result without it."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def explain_views(
 ) -> ViewExplanation:
     """Return `FittedModel.explain_views` of a fitted OMCAL.
 
-    The clustering without a view, the one of a view alone and those of the resamples are refits of
-    parts of the model's anchor graphs, which start from its result and leave out the nuclear norm.
-    For joined runs the graphs are those of the run most like the joint result, and the refits are
+    Parts of the model's anchor graphs are fitted again: without a view, with a view alone, and on
+    resamples. These refits start from the result of the model and leave out the nuclear norm. For
+    joined runs the graphs are those of the run most similar to the joint result, and the refits are
     compared with the joint result.
     """
     if max_samples is None:
@@ -70,7 +70,7 @@ def explain_views(
 
 
 def default_samples(model: Any) -> int:
-    """Return the number of samples to look at: with many anchors a refit takes long."""
+    """Return the number of samples to use: with many anchors a refit takes long."""
     return _FEWER_SAMPLES if len(model.basis_) > MANY_ANCHORS else _SAMPLES
 
 
@@ -95,20 +95,20 @@ def explain_graphs(
 
 
 class _ViewComparison:
-    """The graphs of a model, its result on them, and the results of parts of them."""
+    """The graphs of a model, its result on them, and refits of parts of them."""
 
     def __init__(self, model: Any, graphs: AnchorGraphs, labels: Array | None) -> None:
         self.graphs = graphs
         self.all_views = list(range(graphs.n_views))
         self.weights: Floats = model.view_weights_
-        # Of the weights of the fit, those that depend on Z stay as they are.
+        # Weights that depend on Z stay fixed.
         problem = model._problem(graphs.n_views)
         self.fixed = uses_z(problem.weighting)
         self.problem: Problem = replace(problem, alpha=self.weights) if self.fixed else problem
         self.H = view_products(graphs)
         self.basis: Floats = model.basis_
-        U, own = indicate(model._rule.consensus, graphs)
-        self.labels = own if labels is None else labels
+        U, run_labels = indicate(model._rule.consensus, graphs)
+        self.labels = run_labels if labels is None else labels
         self.uninformative: Mask = model._rule.learned.uninformative
         self.F = np.maximum(U, 0)
 
@@ -121,9 +121,10 @@ class _ViewComparison:
     ) -> ViewExplanation:
         without = [self._fit(self.others(v)) for v in self.all_views]
         alone = [self._fit([v]) for v in self.all_views]
-        n, again = self.graphs.n, without if resample_without else []
+        n, resampled_without = self.graphs.n, without if resample_without else []
         draws = [
-            _Resample(self, again, random_state.randint(n, size=n)) for _ in range(n_resamples)
+            _Resample(self, resampled_without, random_state.randint(n, size=n))
+            for _ in range(n_resamples)
         ]
         agreements = agreement_with(self.graphs, self.F, self.basis)
         shares = explained_shares(self.graphs, self.labels)
@@ -175,7 +176,7 @@ class _ViewComparison:
         return float(explained_shares(self.graphs, fit.labels).mean())
 
     def _explained_by_agreement(self) -> float | None:
-        """Return the share that weights by agreement explain, where the rule is "adaptive"."""
+        """Return the share that weights by agreement explain, if the rule is "adaptive"."""
         if self.problem.weighting != "adaptive":
             return None
         equal = np.full(len(self.weights), 1 / len(self.weights))
@@ -212,7 +213,7 @@ class _Resample:
         self.without: list[float] = []
         for v, known in enumerate(without):
             others = comparison.others(v)
-            # From the result for the same views on all rows half the steps are enough.
+            # Half the steps are enough from the result for the same views on all rows.
             steps = min(comparison.problem.max_iter, most_steps(known.basis.shape[1]) // 2)
             problem = replace(comparison.problem, alpha=known.alpha, max_iter=steps)
             part = graphs.of_views(others), known.basis, problem, H[np.ix_(others, others)]

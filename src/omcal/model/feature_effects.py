@@ -25,7 +25,7 @@ from omcal.views.view import Matrix, Views
 N_BINS = 10
 _TYPICAL = 5
 _BLOCK_ENTRIES = 1 << 22
-_WIDE = 2.5  # standard deviations from the mean at which a distribution is cut
+_WIDE = 2.5  # standard deviations from the mean that the bins cover
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class FeatureEffect:
     cluster : int
         The cluster.
     view, feature : str
-        Their names; a feature without one has its number.
+        Their names; features without names have numbers.
     effect : float
-        Mean in the cluster less the mean elsewhere, in standard deviations of all samples; below 0
-        where the cluster has less of it. Of amounts the logarithm of 1 + x is taken; where the
-        fit took them for terms ("tfidf"), x is the share in the sample, per thousand.
+        Mean in the cluster less the mean elsewhere, in standard deviations of all samples. For
+        amounts it is computed from log(1 + x); if the fit scaled the view as terms ("tfidf"), x is
+        the share of the sample, per thousand.
     share, share_elsewhere : float
-        Share of the samples, in the cluster and elsewhere, that have the feature at all where it is
-        an amount, such as the count of a term, or more of it than the mean of all samples.
+        Share of the samples, in the cluster and elsewhere, with a value above the mean of all
+        samples; for amounts, such as counts of terms, with a value that is not zero.
     mean, mean_elsewhere : float
-        Of the feature as it was given, in the cluster and elsewhere.
+        Means of the unscaled feature, in the cluster and elsewhere.
     low, high : float
-        Between them lie the bins of the distribution; what lies beyond is in the outermost.
+        Range of the bins of the distribution; values beyond it are in the outermost bins.
     inside, outside : tuple of float
         Shares of the samples in each bin, in the cluster and elsewhere.
 
@@ -79,20 +79,20 @@ class FeatureEffect:
 
 @dataclass(frozen=True)
 class ClusterDescription(Tabular):
-    """The features that make each cluster; `print` it for a table.
+    """The features that distinguish each cluster; `print` it for a table.
 
     Attributes
     ----------
     features : tuple of FeatureEffect
         By cluster, then by view, the largest effect first.
     typical : dict
-        View -> for each cluster the samples nearest to its mean there.
+        View -> for each cluster the samples that are nearest to its mean in the view.
     cluster_sizes : tuple of int
         Number of samples in each cluster.
     named : tuple of str
         Views whose features have names; those of the others have numbers.
     amounts : tuple of str
-        Views that hold amounts: never below zero, and mostly zero.
+        Views of amounts: values are never negative, and mostly zero.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def _feature_names(
     unknown = [name for name in given if name not in views.names]
     if unknown:
         raise ValueError(
-            f"feature_names has {unknown[0]!r}, which is no view; use {list(views.names)}."
+            f"feature_names has the unknown view {unknown[0]!r}; use {list(views.names)}."
         )
     known = dict(zip(views.names, model._view_columns, strict=True))
     found = {}
@@ -245,7 +245,7 @@ def _visit_rows(
     parts: list[_ViewSums],
     add: Callable[[_ViewSums, Matrix, Array, Array], None],
 ) -> None:
-    """Pass the samples in each view by blocks, with their labels and numbers, to its part."""
+    """Pass blocks of the samples of each view, with labels and row numbers, to its part."""
     start = 0
     for block in views_in_memory(views):
         for part, view in zip(parts, block, strict=True):
@@ -261,12 +261,12 @@ def _visit_rows(
 
 
 class _ViewSums:
-    """Sums over the clusters of one view."""
+    """Sums per cluster over the samples of one view."""
 
     def __init__(self, name: str, width: int, n_clusters: int, scaling: Any) -> None:
         self.name, self.scaling, self.c = name, scaling, n_clusters
         self.n = np.zeros(n_clusters)
-        # Sums of x and x², of ln(1 + x) and its square, and of x as the model scales it.
+        # Sums of x and x², of ln(1 + x) and its square, and of x scaled by the model.
         self.sums, self.log_sums = np.zeros((2, 2, n_clusters, width))
         self.scaled_sums = np.zeros((n_clusters, width))
         self.zeros = 0
@@ -288,7 +288,7 @@ class _ViewSums:
         self.scaled_sums += as_dense(member @ self.scaling.apply(rows))
 
     def _row_factors(self, rows: Matrix) -> Any:
-        """Return the left factor of amounts: a long text has more of every word."""
+        """Return one factor per row for amounts, because a long text has more of every word."""
         if not self.relative:
             return sparse.eye_array(rows.shape[0])
         total = np.asarray(rows.sum(axis=1)).ravel()
@@ -296,7 +296,7 @@ class _ViewSums:
 
     @property
     def amounts(self) -> bool:
-        """Whether values are never below zero, and mostly zero: counts, or weights of terms."""
+        """Whether values are never negative, and mostly zero: counts, or weights of terms."""
         total = self.n.sum() * len(self.minimum)
         return bool(self.minimum.min() >= 0 and self.zeros > total / 2)
 

@@ -1,6 +1,6 @@
 """Model files: a JSON header and plain arrays, never a pickle.
 
-Here are the format and the parameters; `parts` has the fitted state.
+This module has the format and the parameters; `parts` has the fitted state.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FORMAT = "omcal model"
 FORMAT_VERSION = 2
 
 _CLASSES: dict[str, Any] = {"OMCAL": OMCAL, "OCAL": OCAL}
-# Where a fit works belongs to a machine, and a file must not name other files to write to.
+# The place of a fit depends on the machine, and a model file must not name files to write to.
 _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", "group"}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file, as `FittedModel.save` says; `load` reads it."""
+    """Write a fitted model to a file; see `FittedModel.save`."""
     check_is_fitted(model)
     getattr(model, "estimator_", model)._require_as_fitted()
     run, values, arrays = parts_of(model)
@@ -56,8 +56,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
     """Read a model that `save` wrote; it predicts as before.
 
-    The file may come from anywhere: nothing in it is executed, and no more memory is taken than
-    its size justifies.
+    Untrusted files are safe: nothing in them is executed, and their size bounds the memory.
 
     Parameters
     ----------
@@ -72,7 +71,7 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
     Raises
     ------
     ModelError
-        Where the file is damaged, is no model, or was written by a newer version.
+        If the file is damaged, is not a model, or was written by a newer version.
 
     Examples
     --------
@@ -93,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
                 return _read_model(archive)
         except (ArchiveError, ModelError) as error:
             raise ModelError(f"{path}: {error}") from error.__cause__
-        # Damaged bytes make the parsers fail in any way they can: KeyError, struct.error, ...
+        # Parsers may fail on damaged bytes with any exception: KeyError, struct.error, ...
         except Exception as error:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise ModelError(
@@ -102,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
 
 
 def _encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    """Return a parameter as JSON; arrays go to members of their own."""
+    """Return a parameter as JSON; arrays become separate members."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -154,11 +153,11 @@ def _unfitted(kind: Any, header: dict[str, Any], archive: Archive) -> Any:
         raise ModelError(f"its parameters {unknown!r:.200} are unknown; upgrade omcal.")
     model = kind(**{name: _decode(value, archive) for name, value in encoded.items()})
     model._validate_params()
-    # To Python true is the number 1, and would pass for one.
+    # In Python True is the number 1 and would be accepted as one.
     for name, value in model.get_params().items():
         takes_truth = {"boolean", "verbose"} & set(map(str, kind._parameter_constraints[name]))
         if isinstance(value, bool) and not takes_truth:
-            raise ModelError(f"its parameter {name}={value} is no number; the file is damaged.")
+            raise ModelError(f"its parameter {name}={value} is not a number; the file is damaged.")
     return model
 
 

@@ -1,4 +1,4 @@
-"""Numbers of clusters: by size, or those of an earlier clustering."""
+"""Numbers of clusters: by size, or as in an earlier clustering."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from omcal.views.columns import listed
 from omcal.views.frames import index_of
 from omcal.views.pair import require_unique
 
-UNKNOWN = -1  # label of a sample that the earlier clustering does not have
-_MOST_NUMBERS = 100_000  # of clusters: tables have a row for each
+UNKNOWN = -1  # label of samples that the earlier clustering lacks
+_MOST_NUMBERS = 100_000  # largest number of clusters; tables have a row per cluster
 
 
 class Match(NamedTuple):
@@ -29,8 +29,8 @@ class Match(NamedTuple):
     old : int or None
         Number of the earlier cluster; None: the cluster is new.
     share : float
-        Samples that both hold, as a share of those that either holds, of all samples with an
-        earlier label.
+        Jaccard index: samples in both clusters divided by samples in either, among the samples with
+        an earlier label.
     """
 
     cluster: int
@@ -39,10 +39,10 @@ class Match(NamedTuple):
 
 
 def old_labels(like: Any, X: Any, present: Any, n: int) -> Array:
-    """Return the earlier cluster of each of the n samples of X; `UNKNOWN` where there is none.
+    """Return the earlier cluster of each of the n samples of X; `UNKNOWN` if there is none.
 
-    `like` is a fitted model, whose predictions count, an array of n labels, or labels by id: a
-    mapping or a pandas Series, for views that are data frames.
+    `like` is a fitted model (its predictions are used), an array of n labels, or labels by id (a
+    mapping or a pandas Series) if views are data frames.
     """
     if hasattr(like, "predict"):
         like = on_host(like.predict(X) if present is None else like.predict(X, present=present))
@@ -79,7 +79,7 @@ def _by_id(like: Any, X: Any) -> list[Any]:
 
 
 def names_like(like: Any, matches: list[Match]) -> list[str] | None:
-    """Return the names of clusters that continue named ones; None where there is no name."""
+    """Return names for clusters that continue named ones; None if there is no name."""
     known = getattr(like, "_cluster_names", None)
     if known is None:
         return None
@@ -95,7 +95,7 @@ def new_name(cluster: int, known: Collection[str]) -> str:
 
 
 def by_size(sizes: Array, order: Array | None = None) -> Array:
-    """Return the clusters by size, largest first; of equal ones in the given order."""
+    """Return the clusters by size, largest first; clusters of equal size stay in `order`."""
     order = np.arange(len(sizes)) if order is None else order
     return np.asarray(order[np.argsort(-sizes[order], kind="stable")])
 
@@ -103,8 +103,7 @@ def by_size(sizes: Array, order: Array | None = None) -> Array:
 def as_before(table: Array, sizes: Array) -> tuple[Array, list[Match]]:
     """Return the order in which clusters have their earlier numbers, and the matches.
 
-    A number that no cluster can have, as there are fewer clusters than numbers, goes to none; new
-    clusters take the free numbers by size.
+    Earlier numbers beyond the number of clusters are dropped; new clusters take free numbers.
     """
     c = len(sizes)
     old_of, shares = matched_clusters(table)
@@ -126,14 +125,14 @@ def numbers_of(
     """Return the order of the clusters, by size or by earlier labels, and the matches."""
     if old is None:
         return by_size(sizes, order), []
-    # The sum over all processes is at least the largest, and the same for all.
+    # The sum over all processes is an upper bound that is the same on all of them.
     n_old = int(team.total(np.array([old.max(initial=UNKNOWN) + 1]))[0])
     table = team.total(overlaps(old, on_host(labels), len(sizes), n_old))
     return as_before(table, sizes)
 
 
 def renumbered(labels: Any, order: Array) -> Any:
-    """Return labels, wherever they are, in which cluster order[j] has the number j."""
+    """Return labels, on any device, in which cluster order[j] has the number j."""
     number = np.argsort(order).astype(np.int32)
     if (number == np.arange(len(number))).all():
         return labels

@@ -36,11 +36,11 @@ labels_ : array of shape (n,)
     selection_ : omcal.select.ClusterNumber or None
         With n_clusters="auto": the numbers that were tried and their scores; not part of files.
     outlier_threshold_ : float or None
-        `score_samples` below which a share `contamination` of the samples lies.
+        The share `contamination` of the samples has a lower `score_samples`.
     matched_ : list of Match
-        With `like`: the earlier cluster that each cluster continues, and how sure that is.
+        With `like`: for each cluster the earlier cluster that it continues, and their overlap.
     cluster_names_ : list of str
-        Names of the clusters, their numbers by default; may be set.
+        Names of the clusters, by default their numbers; can be set.
     view_weights_ : array of shape (n_views,)
         α: how much each view counts, in the order of `view_names_`; the sum is 1.
     basis_ : array of shape (n_anchors, n_clusters)
@@ -52,15 +52,15 @@ labels_ : array of shape (n,)
     n_iter_ : int
         Number of iterations of the start that was kept.
     converged_ : bool
-        Whether the objective came to rest within `tol` before `max_iter`.
+        Whether the objective converged to `tol` before `max_iter`.
     n_undecided_ : int
-        Samples without a positive entry in F; their label is the least negative one.
+        Number of samples without a positive entry in F; the least negative entry is their label.
     doubts_ : list
-        Reasons to doubt the result, as triples (observation, advice, kind of warning); `fit`
+        Reasons to doubt the result, as triples (observation, remedy, kind of warning); `fit`
         warns of each.
     structure_ : omcal.model.structure.Structure or None
-        How well the clusters separate a sample, and how well data without clusters is separated;
-        None where it was not tested: fewer than 50 samples, one cluster, a fit on a device.
+        How well the clusters separate a sample, compared with data without clusters. None if it
+        was not tested: with fewer than 50 samples, one cluster, or on a device.
     view_scales_ : list
         Scaling of each view, as pairs (name in `scale`, reason).
     n_features_in_ : int
@@ -68,7 +68,7 @@ labels_ : array of shape (n,)
     n_features_per_view_ : list of int
         Number of features of each view.
     n_missing_ : list of int
-        Number of missing cells of each view, which are filled as their rows suggest.
+        Number of missing cells of each view, which are filled with estimates from their rows.
     view_names_ : list of str
         Names of the views: those of a mapping, else view1, view2 ..."""
 
@@ -83,7 +83,7 @@ class SharedParameters(Declares):
     n_clusters: int | Literal["auto"] = parameter(
         default=8,
         kind='int or "auto"',
-        help="""Number of clusters c. "auto": as `omcal.select.n_clusters` suggests;
+        help="""Number of clusters c. "auto": the suggestion of `omcal.select.n_clusters`;
         `n_clusters_` has the number, `selection_` the reasons.""",
         kw_only=False,
     )
@@ -110,7 +110,7 @@ class SharedParameters(Declares):
     )
     gamma: float = parameter(
         default=0.1,
-        # Above, the objective is a difference of numbers that agree in all of their digits.
+        # With larger values the objective is a difference of numbers that are equal in all digits.
         constraint=(Range(Real, 0, 1e8, "both"),),
         kind="float",
         help="Weight of the factorisation, at most 1e8; the paper recommends 1e-5 to 1.",
@@ -143,8 +143,8 @@ class SharedParameters(Declares):
         constraint=(Words(("kmeans", "kmeans-full", "random")), "array-like"),
         kind='{"kmeans", "kmeans-full", "random"} or list of arrays',
         help="""Choice of the anchors. "kmeans": joint k-means of all views on a random sample of
-        256·m rows. "kmeans-full": on all rows, from a start that tries up to m points for each
-        anchor where the other tries 2 + log m; slower, and mostly less dependent on the seed.
+        256·m rows. "kmeans-full": on all rows, from a start that tries up to m points per
+        anchor instead of 2 + log m; slower, and in most cases less dependent on the seed.
         "random": random samples. Or one (m, d_v) array per view, in the scaled space.""",
         option="--anchors-by",
         brief="How anchors are chosen; kmeans-full: from all rows.",
@@ -153,15 +153,15 @@ class SharedParameters(Declares):
         default="spectral",
         constraint=(Words(("spectral", "random")), "array-like"),
         kind='{"spectral", "random"} or array of shape (n_anchors, n_clusters)',
-        help="""Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, turned
-        towards an indicator; as good as a random one and often there in fewer iterations.
-        "random": as in the paper. With given anchors only a random start has chance in it.""",
+        help="""Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, rotated
+        towards an indicator; as good as a random start, often with fewer iterations.
+        "random": as in the paper. With given anchors nothing else is random.""",
         option="--init",
         brief="Where the iterations start.",
     )
     n_init: int = parameter(
         default=1,
-        help="Number of starts of G, random after the first; the lowest objective wins.",
+        help="Number of starts of G, random after the first; the lowest objective is kept.",
         option="--n-init",
         brief="Starts, random after the first; the best is kept.",
     )
@@ -172,17 +172,17 @@ class SharedParameters(Declares):
     )
     tol: float = parameter(
         default=1e-5,
-        help="""Stop when the objective changes by less than this, relatively; 0 runs all
-        `max_iter` iterations.""",
+        help="""Stop when the relative change of the objective is smaller; 0 runs all `max_iter`
+        iterations.""",
         option="--tol",
         brief="Relative change to stop at.",
     )
     accelerate: bool = parameter(
         default=True,
         help="""Reach about the same objective in a half to a third of the passes over the
-        samples, by repeating the steps that need no pass and running the others ahead along
-        their last move; k-means of one fit to wide rows works in a few directions. False is the
-        paper's iteration, and k-means in all features.""",
+        samples: repeat the steps that need no pass, and extrapolate the others along their last
+        move. k-means of one fit to wide rows uses a few directions. False: the iteration of the
+        paper, and k-means in all features.""",
         option="--accelerate/--no-accelerate",
         brief="About the same objective in fewer iterations than the paper's.",
         shown="accelerate",
@@ -191,9 +191,9 @@ class SharedParameters(Declares):
         default="cpu",
         constraint=(str,),
         kind='{"cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps"}',
-        help="""Where the rows live and the work is done; other than "cpu" needs PyTorch (extra
-        "gpu"). Several GPUs share the rows out. Tensors that are on a device already are used
-        there, and the results are tensors.""",
+        help="""Device of the rows and the work; all but "cpu" need PyTorch (extra "gpu"). Several
+        GPUs divide the rows. Tensors that are on a device are used there, and the results are
+        tensors.""",
         option="--device",
         brief="cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …",
         reads=str,
@@ -204,8 +204,8 @@ class SharedParameters(Declares):
         kind="int or str",
         help="""Limit of the memory, such as ``"4GB"``, for the data that grow with the number of
         samples: the graphs, F and the blocks that are read. Data that do not fit go to files in
-        `scratch_dir`. By default half of the free memory where a view lies on disk, and no limit
-        otherwise.""",
+        `scratch_dir`. By default half of the free memory if a view is on disk, otherwise no
+        limit.""",
         option="--memory-limit",
         brief="""Limit of the memory that grows with the samples, like 4GB; the rest goes to """
         """files. With --dask alone: for all its processes.""",
@@ -216,8 +216,8 @@ class SharedParameters(Declares):
         default=None,
         constraint=(str, os.PathLike, None),
         kind="path",
-        help="""Folder for these files, which are removed at the end of the fit, also after an
-        error; by default the system's for temporary files.""",
+        help="""Folder for these files, which are removed at the end of the fit, even after an
+        error; by default the system's folder for temporary files.""",
         option="--scratch-dir",
         brief="Folder for these files, which are removed at the end.",
         metavar="DIR",
@@ -227,8 +227,8 @@ class SharedParameters(Declares):
         default=None,
         constraint=(str, os.PathLike, None),
         kind="path",
-        help="""File that the small state of the fit is saved to every five iterations. A fit that
-        finds it continues from there; it is removed at the end of the fit.""",
+        help="""File for the small state of the fit, saved every five iterations. A fit that finds
+        the file continues from it; the file is removed at the end of the fit.""",
         option="--checkpoint",
         brief="Save the state here; a fit that finds it continues.",
         metavar="FILE",
@@ -238,7 +238,7 @@ class SharedParameters(Declares):
         default=0.01,
         constraint=(Range(Real, 0, 0.5, "right"),),
         kind="float",
-        help="""Share of the samples of the fit that ``predict(X, outliers=-1)`` would call
+        help="""Share of the samples of the fit that ``predict(X, outliers=-1)`` labels as
         outliers: the rate of false alarms among new samples of the same kind.""",
     )
     half_life: float | None = parameter(
@@ -246,12 +246,12 @@ class SharedParameters(Declares):
         constraint=(Range(Real, 0, None, "neither"), None),
         kind="float",
         help="""Number of later samples after which a sample counts half in `partial_fit`. By
-        default all count the same.""",
+        default all samples count the same.""",
     )
     grow: bool = parameter(
         default=False,
-        help="""Whether `partial_fit` makes a cluster of samples that belong to none, if they form a
-        stable group. By default it warns of such a group.""",
+        help="""Whether `partial_fit` makes a new cluster of samples that belong to no cluster, if
+        they form a stable group. By default it warns of such a group.""",
     )
     warm_start: bool = parameter(
         default=False,
@@ -262,17 +262,16 @@ class SharedParameters(Declares):
         default=None,
         constraint=(Methods(("submit", "compute")), None),
         kind="distributed.Client",
-        help="""The cluster that views in Dask, or files, are worked on by; by default the current
-        client where a view is in Dask, and this process otherwise.""",
+        help="""The Dask cluster for views in Dask, or in files; by default the current client if a
+        view is in Dask, otherwise this process.""",
     )
     group: ProcessGroup | str | None = parameter(
         default=None,
         constraint=(Methods(("rank", "size")), str, None),
         kind="torch.distributed.ProcessGroup or str",
-        help="""Processes that fit together, each to the rows that it passes to `fit`, which may be
-        none; "world" is all of them. Every process ends with the same model, and with the labels
-        of its own rows. Its rows are worked on at any of the other places; needs PyTorch (extra
-        "gpu").""",
+        help="""Processes that fit together; "world" is all of them. Each passes its own rows to
+        `fit`, possibly none, and ends with the same model and the labels of its rows. Its rows
+        may be in memory, in files or on a device. Needs PyTorch (extra "gpu").""",
     )
     random_state: Seed = parameter(
         default=None,
@@ -284,13 +283,13 @@ class SharedParameters(Declares):
         default=0,
         constraint=("verbose",),
         kind="int",
-        help="""1 reports how each view is scaled and each run that is joined, 2 each iteration
-        too, through the logger "omcal".""",
+        help="""1 reports the scaling of each view and each finished run, 2 also each iteration,
+        through the logger "omcal".""",
     )
 
 
 class MultiViewParameters(SharedParameters):
-    """The parameters of OMCAL: also those for several views."""
+    """The parameters of OMCAL: the shared ones, and those for several views."""
 
     weighting: Weighting = parameter(
         default="distinct",
@@ -300,7 +299,7 @@ class MultiViewParameters(SharedParameters):
         view's graph and the current clustering. "distinct": the same, where the copies of a view
         share the weight of one. "adaptive": the paper's weights, the mixture of graphs nearest to
         Z. "uniform", or given weights, stay fixed. A view that is the same for all samples has
-        weight 0 under each.""",
+        weight 0 under every rule.""",
         option="--weighting",
         brief="How views are weighted; "
         + "; ".join(f"{name}: {rule.help}" for name, rule in WEIGHTINGS.items())
@@ -310,7 +309,7 @@ class MultiViewParameters(SharedParameters):
         default=None,
         constraint=(None, str, dict, list, tuple),
         kind="str, mapping or list",
-        help="""Where X is one table: which columns form which view. A list, or a mapping from
+        help="""If X is one table: the columns of each view. A list, or a mapping from
         names, of slices, positions or column names; or ``"prefix_"`` for one view per column-name
         prefix.""",
     )

@@ -1,7 +1,7 @@
 """The fitted state of OMCAL, OCAL and Consensus as parts of a model file.
 
-Values are in the header, which is JSON, and arrays in members of their own. Nothing that is read is
-trusted: every shape and type follows from the header, and a part that does not fit is an error.
+Values are in the JSON header, each array in a separate member. Nothing that is read is trusted:
+every shape and type follows from the header, and a part that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
 
 
 class ModelError(ValueError):
-    """A file that is no usable model, or a model that cannot be written.
+    """A file is not a usable model, or a model cannot be written.
 
     Examples
     --------
@@ -63,17 +63,17 @@ class ModelError(ValueError):
 
 
 def plain(value: Any, kind: type[Plain], least: float = -math.inf, name: str = "") -> Plain:
-    """Return a value of exactly this type, a number finite and at least `least`; else raise."""
-    # To Python True is the number 1, too; JSON tells them apart.
+    """Return the value if it has exactly this type, is finite and at least `least`; or raise."""
+    # In Python True equals 1; JSON tells them apart.
     in_range = not isinstance(value, int | float) or least <= value < math.inf
     if type(value) is not kind or not in_range:
-        bound = f" from {least} on" if least > -math.inf else ""
+        bound = f" of at least {least}" if least > -math.inf else ""
         raise ValueError(f"{name}{value!r:.80} is {_IS_NOT[kind]}{bound}")
     return value
 
 
 def column_names(value: Any, width: int) -> list[str] | None:
-    """Return the names of `width` columns, or None; raise for anything else."""
+    """Return the names of `width` columns, or None; raise an error for anything else."""
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != width:
@@ -82,7 +82,7 @@ def column_names(value: Any, width: int) -> list[str] | None:
 
 
 def parts_of(model: Any) -> tuple[Any, dict[str, Any], dict[str, Array]]:
-    """Return the run to store, the values for the header, and the arrays by member."""
+    """Return the run to store, the values for the header, and the arrays by member name."""
     if not isinstance(model, Consensus):
         return model, _run_values(model), _run_arrays(model)
     run, values, arrays = parts_of(model.estimator_)
@@ -91,7 +91,7 @@ def parts_of(model: Any) -> tuple[Any, dict[str, Any], dict[str, Array]]:
 
 
 def _shared_values(model: Any) -> dict[str, Any]:
-    """Return the values that a run and a joint fit both have."""
+    """Return the values that both a run and a joint fit have."""
     sums, reference = model._sums, model._reference
     return {
         "n_iter": int(model.n_iter_),
@@ -106,7 +106,7 @@ def _shared_values(model: Any) -> dict[str, Any]:
 
 
 def _shared_arrays(model: Any, prefix: str = "") -> dict[str, Array]:
-    """Return the arrays that a run and a joint fit both have."""
+    """Return the arrays that both a run and a joint fit have."""
     known = {"sums": model._sums, "reference": model._reference}
     sums = {
         f"{prefix}{key}.{number}": part
@@ -167,7 +167,7 @@ def _read_labels(archive: Archive, name: str, n: int, c: int, title: str, kind: 
 
 
 def _run_values(model: Any) -> dict[str, Any]:
-    """Return the fitted state of OMCAL or OCAL that is no array."""
+    """Return the fitted state of OMCAL or OCAL that is not in arrays."""
     columns_in = getattr(model, "feature_names_in_", None)
     views = zip(
         model.view_names_,
@@ -259,7 +259,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     model.n_features_per_view_ = widths
     model._fills = [_fill(view, v, archive) for v, view in enumerate(views)]
     model.n_missing_ = [plain(view.get("n_missing", 0), int, 0) for view in views]
-    # Where views overlap or leave columns out, the table is not as wide as they are together.
+    # If views overlap or omit columns, the table is not as wide as all views together.
     model.n_features_in_ = plain(header["n_features"], int, 1)
     columns = [
         column_names(view["columns"], width) for view, width in zip(views, widths, strict=True)
@@ -268,7 +268,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     of_table = column_names(header["columns"], model.n_features_in_)
     if of_table is not None:
         model.feature_names_in_ = np.array(of_table, dtype=object)
-        if all(one is None for one in columns):  # as files had it before names were kept by view
+        if all(one is None for one in columns):  # an older file, without names by view
             model._view_columns = _columns_of_views(model, of_table)
     limit = header.get("outlier_threshold")
     model.outlier_threshold_ = None if limit is None else plain(limit, float, 0)
@@ -280,7 +280,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
 
 
 def _strangers(model: Any, stored: Any, archive: Archive) -> Strangers:
-    """Return the strangers of updates, so that a group of them can become a cluster later."""
+    """Return the stored strangers of updates, a group of which may become a cluster later."""
     n, n_seen, next_test, thin = stored
     n = plain(n, int, 1)
     parts = model.view_names_, model.n_features_per_view_, model._view_columns, thin
@@ -345,14 +345,14 @@ def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
 
 
 def _joint_values(model: Consensus) -> dict[str, Any]:
-    """Return the state of a joint fit and of its runs that is no array."""
+    """Return the state of a joint fit and of its runs that is not in arrays."""
     values = {
         "n_runs": model.n_runs,
         "random_state": model.random_state if isinstance(model.random_state, int) else None,
         "runs": [[run.solution.converged, run.objective] for run in model.runs_],
         **_shared_values(model),
     }
-    # Of a fit that other processes shared, the labels do not tell them.
+    # Labels do not determine them if other processes shared the fit.
     if any(found.sum() != len(model.labels_) for found in model._tables):
         values["tables"] = [found.tolist() for found in model._tables]
     return values
@@ -369,7 +369,7 @@ def _joint_arrays(model: Consensus) -> dict[str, Array]:
 
 
 def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Consensus:
-    """Return the joint model of `header`, given the run that was read already."""
+    """Return the joint model of `header`, given the run that was already read."""
     n, c, V = len(inner.labels_), inner.n_clusters_, len(inner.view_weights_)
     m, gamma = len(inner.basis_), inner._rule.consensus.gamma
     rules, runs = [], []
@@ -408,7 +408,7 @@ def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Cons
 
 
 def _tables(header: dict[str, Any], runs: list[Run], labels: Array, c: int) -> list[Array]:
-    """Return the samples by cluster of each run and of the result: as stored, or from labels."""
+    """Return the tables of samples by cluster of run and result: stored, or from labels."""
     if "tables" not in header:
         return [run_table(run.labels, labels, c) for run in runs]
     tables = [np.array(found, dtype=np.int64) for found in header["tables"]]

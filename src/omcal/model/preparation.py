@@ -29,7 +29,7 @@ from omcal.views.view import MissingValuesError, Views
 
 
 class PlacedEstimator(Clusterer, SharedParameters):
-    """The part of OMCAL and OCAL that comes before the work of a fit."""
+    """The part of OMCAL and OCAL that prepares a fit."""
 
     _single_view: ClassVar[bool] = False
     _n_grown: int = 0  # clusters that partial_fit has added
@@ -46,7 +46,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
                 raise ValueError(f"{name}={now} was set after a fit with {then}; set it back.")
 
     def _telling(self) -> AbstractContextManager[None]:
-        """Tell the other ranks of a group of an error in the block, before they have met."""
+        """Report an error in the block to the other ranks of a group, which have not met yet."""
         return team_of(self.group).reporting_failures()
 
     def _at_place(
@@ -56,9 +56,9 @@ class PlacedEstimator(Clusterer, SharedParameters):
         present: PresentLike | None,
         **more: Any,
     ) -> bool:
-        """Do the work at the place of the views; once more with filled cells if some are missing.
+        """Call `work` with the place of the views; again with filled cells if some are missing.
 
-        Ranks must agree on it, so they count missing cells before the work.
+        Ranks must agree on this, so they count missing cells before the work.
         """
         try:
             return work(self._place(X, present, fill=self.group is not None, **more))
@@ -68,10 +68,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
     def _place(
         self, X: ViewsLike, present: PresentLike | None, *, fill: bool = False, **more: Any
     ) -> Place:
-        """Return the place of the views; all processes of the fit must have the same parameters.
-
-        So must be the values of `more`.
-        """
+        """Return the place of the views; refuse processes with other parameters or `more`."""
         team = team_of(self.group)
         with team.reporting_failures():
             views = self._read(X, present)
@@ -86,7 +83,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         facts = {name: describe_value(value) for name, value in given.items()}
         place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
         if fill and self.group is not None:
-            # Sums over all ranks, which are known to hold the same features by now.
+            # Sums over all ranks; by now they are known to have the same features.
             of_all = team.first_row, n
             views = fill_missing(self, views, True, team.total, counted, of_all)
             place = place_for(views, self._asked(), team)
@@ -138,7 +135,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
     def _require_room(
         self, place: Place, settings: GraphSettings, title: str, n_runs: int = 1
     ) -> None:
-        """Refuse a fit that needs more memory than there is."""
+        """Refuse a fit that needs more memory than is available."""
         n, sizes = place.views.n, tuple(map(ViewSize.of, place.views))
         expected = self._estimate(n, sizes, n_runs, settings.n_anchors)
         place.require_room(expected.bytes, f"{title} on {n} samples")
@@ -159,7 +156,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
 
     @property
     def _wanted(self) -> int:
-        """Return the number of clusters as given or, with "auto", as `fit` chose it."""
+        """Return the given number of clusters, or with "auto" the number that `fit` chose."""
         if self.n_clusters != "auto":
             return int(self.n_clusters) + self._n_grown
         if not hasattr(self, "n_clusters_"):

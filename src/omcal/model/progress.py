@@ -24,19 +24,19 @@ from omcal.places.base import Place, Start
 logger: logging.Logger = logging.getLogger("omcal")
 
 ITERATION_DONE = "start %d, iteration %d: objective %.8g"
-RESUMED = "going on after %d passes in %s"
+RESUMED = "continuing after %d passes in %s"
 RUN_DONE = "run %d of %d: objective %.8g"
 
 
 def tell(message: str, *args: Any, shown: bool, level: int = logging.INFO) -> None:
-    """Log a message; one to be shown is printed where the user has set up no logging for it."""
+    """Log a message; print it if `shown` and the user has not configured logging for it."""
     logger.log(level, message, *args)
     if shown and not (logger.hasHandlers() and logger.isEnabledFor(level)):
         sys.stderr.write(f"{message % args}\n")
 
 
 class StartTask:
-    """One start of the solver, as a task that callbacks see, with one per iteration in it."""
+    """One start of the solver as a task for callbacks; each iteration is a subtask."""
 
     def __init__(self, context: Any, hook: dict[str, Any]) -> None:
         self._context, self._hook = context, hook
@@ -57,13 +57,13 @@ class StartTask:
 
     def end(self) -> bool:
         """Announce the end of the start; return whether a callback wants no more starts."""
-        if self._iteration is not None:  # it was announced, but the solver had converged
+        if self._iteration is not None:  # announced, but the solver had converged
             self._iteration.call_on_fit_task_end(**self._hook)
         return bool(self._context.call_on_fit_task_end(**self._hook))
 
 
 class _NoCallbacks:
-    """The context where no callback is set."""
+    """The context if no callback is set."""
 
     max_subtasks = 0
 
@@ -78,9 +78,9 @@ class _NoCallbacks:
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt for Ctrl-C, also where compiled code turns it into a SystemError.
+    """Raise KeyboardInterrupt for Ctrl-C, even if compiled code turns it into a SystemError.
 
-    Settings of NumPy and BLAS are restored if it cuts short a block that would restore them.
+    Settings of NumPy and BLAS are restored if it interrupts a block that would restore them.
     """
     try:
         with np.errstate(), blas_as_before():
@@ -95,7 +95,7 @@ def plain_interrupts() -> Iterator[None]:
 
 
 def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the attributes back as they were where the method fails or is interrupted."""
+    """Decorate a method so that attributes are restored if it fails or is interrupted."""
 
     @wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,27 +113,27 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
 class FitMonitor:
     """Connect a fit to the log, to callbacks and to Ctrl-C.
 
-    The first Ctrl-C in the block of `held`, or `interrupted` if set, ends all iterations with the
-    one in progress; the second interrupts at once.
+    The first Ctrl-C in the block of `held`, or setting `interrupted`, ends all starts after the
+    current iteration; the second Ctrl-C interrupts at once.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.interrupted: bool = False
         self._verbose, self._max_iter = estimator.verbose, estimator.max_iter
         self._hook = {"estimator": estimator, "X": X, "y": y}
-        self._context: Any = _NoCallbacks()  # of the tasks that callbacks see
+        self._context: Any = _NoCallbacks()  # context of the tasks for callbacks
         if hasattr(estimator, "_skl_callbacks"):
             self._context = estimator._init_callback_context(max_subtasks=estimator._n_starts)
         self._context.call_on_fit_task_begin(**self._hook)
 
     def say(self, message: str, *args: Any, detail: int = 1) -> None:
-        """Log progress: shown from verbose=1 on, iterations from 2 on."""
+        """Log progress; print it from verbose=1 on, iterations from verbose=2 on."""
         shown = self._verbose >= detail
         tell(message, *args, shown=shown, level=logging.INFO if shown else logging.DEBUG)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold Ctrl-C back in the block, unless another handler is installed."""
+        """Delay Ctrl-C in the block, unless another handler is installed."""
         here = threading.current_thread() is threading.main_thread()
         if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
@@ -144,7 +144,7 @@ class FitMonitor:
                 yield
             finally:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-        finally:  # it runs the handler of a Ctrl-C that has just come, and then sets nothing
+        finally:  # this call runs the handler of a pending Ctrl-C, and then sets nothing
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
@@ -193,11 +193,11 @@ def best_of_starts(
     *,
     runner_up: bool = False,
 ) -> list[Optimised]:
-    """Solve each run of a batch from each of its bases; return its best solution and labels."""
+    """Solve each run of a batch from each of its bases; return the best solution and its labels."""
     best: dict[int, Optimised] = {}
     going = list(range(len(rows)))
     # Between the steps of a batch on a device, threads of the host would wake for each product: ten
-    # runs of 500 anchors would take half as long again.
+    # runs of 500 anchors would take 1.5 times as long.
     limit = one_blas_thread() if len(rows) > 1 else small_blas(grams[0].shape[-1])
     with limit, watch.held():
         for number, of_start in enumerate(zip(*bases, strict=True), start=1):
@@ -211,7 +211,7 @@ def best_of_starts(
             for b, solution, (P, R) in zip(going, solutions, _f_steps(solutions), strict=True):
                 if b not in best or solution.history[-1] < best[b][0].history[-1]:
                     Z = solution.consensus
-                    # Labels while the rows hold this start's F: the last F step of Algorithm 1.
+                    # The rows hold the F of this start: do the last F step of Algorithm 1.
                     labels = rows[b].assign(Z.alpha, P, R, Z.G, runner_up=runner_up)
                     best[b] = solution, labels
             any_stops = place.team.any_stops

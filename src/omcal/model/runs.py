@@ -26,7 +26,7 @@ from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
-# Runs with many anchors of few samples spend their time on small matrices, in one thread.
+# Runs with many anchors and few samples spend their time on small matrices, in one thread.
 _MANY_ANCHORS, _MOST_SAMPLES = 100, 50_000
 Finished = tuple[Predictor, Solution, Assignment]  # a run
 
@@ -40,7 +40,7 @@ class Run:
     labels : array of shape (n,)
         Cluster of each sample, as the run numbers them.
     solution : omcal.method.solver.Solution
-        The end of its iteration.
+        The final state of its iteration.
 
     Examples
     --------
@@ -68,13 +68,13 @@ class Run:
 
 def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
     """Count the samples by their cluster in a run and in the result."""
-    few = np.min_scalar_type(n_clusters**2)  # few bytes are read faster
+    few = np.min_scalar_type(n_clusters**2)  # small types are read faster
     cells = run.astype(few) * few.type(n_clusters) + labels.astype(few)
     return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
 
 
 def run_tables(runs: Sequence[Any], labels: Any, n_clusters: int) -> list[Array]:
-    """Return the `run_table` of each run, counted where all labels are."""
+    """Return the `run_table` of each run, counted on the device of the labels."""
     if not hasattr(labels, "cpu"):
         return [run_table(run, labels, n_clusters) for run in runs]
     every, c = torch.stack(list(runs)).long(), n_clusters
@@ -86,7 +86,7 @@ def run_tables(runs: Sequence[Any], labels: Any, n_clusters: int) -> list[Array]
 def certainty(runs: Sequence[Any], labels: Any, tables: Sequence[Array]) -> Floats:
     """Return for each sample the fraction of runs that agree with its label.
 
-    A cluster of a run stands for the cluster of the result that most of its samples are in.
+    A cluster of a run stands for the cluster of the result that contains most of its samples.
 
     Examples
     --------
@@ -97,10 +97,10 @@ def certainty(runs: Sequence[Any], labels: Any, tables: Sequence[Array]) -> Floa
     if hasattr(labels, "cpu"):
         clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(labels)
         agree = clusters.gather(1, torch.stack(list(runs)).long()) == labels
-        agreed = agree.sum(dim=0, dtype=torch.int16)  # few bytes come sooner
+        agreed = agree.sum(dim=0, dtype=torch.int16)  # small types are transferred faster
         return np.asarray(agreed.cpu()) / len(runs)
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
-    labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared faster
+    labels = labels.astype(runs[0].dtype, copy=False)  # small types are compared faster
     for run, counts in zip(runs, tables, strict=True):
         agreed += counts.argmax(axis=1).astype(labels.dtype).take(run) == labels
     return agreed / len(runs)
@@ -115,7 +115,7 @@ class RunsAtWork:
         place: Place,
         settings: GraphSettings,
         seeds: Sequence[int],
-        random_state: Seed,  # which the seeds are drawn by
+        random_state: Seed,  # of the Consensus; the seeds were drawn from it
         watch: FitMonitor,
     ) -> None:
         self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
@@ -131,7 +131,7 @@ class RunsAtWork:
         watch.begin(place.n, place.views.names, self._models[0].scalings, settings.n_anchors)
 
     def finish(self, n_jobs: int | None) -> list[Finished]:
-        """Return the results of the runs in their order; after Ctrl-C of those that had begun."""
+        """Return the results of the runs in order; after Ctrl-C only of runs that had begun."""
         found = self._solve_all(n_jobs)
         return [
             (Predictor(one.alone, best.consensus), best, assignment)
@@ -144,9 +144,9 @@ class RunsAtWork:
                 saved.remove()
 
     def _solve_all(self, n_jobs: int | None) -> list[Optimised]:
-        """Solve the runs in order; the graphs of a run are built when its turn comes.
+        """Solve the runs in order; build the graphs of a run just before it.
 
-        After Ctrl-C the runs in progress end with their next iteration, and no other begins.
+        After Ctrl-C the runs in progress end after their current iteration, and no other begins.
         """
         built = self._place.build(self._models, self._settings)
         size = self._place.batch(self._settings)
@@ -166,15 +166,15 @@ class RunsAtWork:
         """Return the number of runs to solve at once: small matrices keep one core busy each."""
         if not self._place.runs_in_threads or self._place.n > _MOST_SAMPLES:
             return 1
-        few = self._settings.n_anchors < _MANY_ANCHORS
-        return 1 if few else min(thread_count(), len(self._states))
+        has_few_anchors = self._settings.n_anchors < _MANY_ANCHORS
+        return 1 if has_few_anchors else min(thread_count(), len(self._states))
 
     def _in_threads(
         self, groups: Iterator[tuple[int, Sequence[AbstractRows]]], n_threads: int
     ) -> list[Optimised]:
-        """Work on the runs in threads, all of which have ended when this returns or raises."""
+        """Solve the runs in threads; all threads have ended when this returns or raises."""
         found: dict[int, list[Optimised]] = {}
-        lock = Lock()  # a generator serves one thread at a time
+        lock = Lock()  # only one thread at a time may advance a generator
 
         def work() -> None:
             try:
@@ -192,7 +192,7 @@ class RunsAtWork:
         with ThreadPoolExecutor(n_threads) as pool:
             try:
                 jobs = [pool.submit(work) for _ in range(n_threads)]
-                # Python handles a signal in this thread, also one that another thread received.
+                # Python handles signals in this thread, even if another thread received them.
                 while wait(jobs, timeout=_SECONDS_BETWEEN_SIGNALS).not_done:
                     pass
                 for job in jobs:
@@ -202,34 +202,34 @@ class RunsAtWork:
                 raise
         return [one for first in sorted(found) for one in found[first]]
 
-    def _solve_batch(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
+    def _solve_batch(self, first: int, batch: Sequence[AbstractRows]) -> list[Optimised]:
         """Solve the runs from number `first` on, one per set of rows."""
-        rows = [self._followed(b, one) for b, one in enumerate(some, start=first)]
+        rows = [self._followed(b, one) for b, one in enumerate(batch, start=first)]
         of_runs = slice(first, first + len(rows))
         models = [one.alone for one in self._models[of_runs]]
-        given = list(zip(rows, models, self._states[of_runs], strict=True))
-        found = self._inner._optimise(self._place, given, self._watch, runner_up=True)
+        arguments = list(zip(rows, models, self._states[of_runs], strict=True))
+        found = self._inner._optimise(self._place, arguments, self._watch, runner_up=True)
         for b, (best, _) in enumerate(found, start=first + 1):
-            told = (b, len(self._states), best.history[-1])
-            self._watch.say(RUN_DONE, *told)
+            details = (b, len(self._states), best.history[-1])
+            self._watch.say(RUN_DONE, *details)
         return [(best, small(part, self._settings.n_clusters)) for best, part in found]
 
     def _followed(self, number: int, rows: AbstractRows) -> AbstractRows:
-        """Return the rows of a run, recorded by its checkpoint if there is one."""
+        """Return the rows of a run, with its checkpoint attached if there is one."""
         saved = self._checkpoints[number]
-        given = (rows, self._models[number].anchors, self._states[number])
-        return saved.follow(*given) if saved else rows
+        arguments = (rows, self._models[number].anchors, self._states[number])
+        return saved.follow(*arguments) if saved else rows
 
 
 def small(assignment: Assignment, n_clusters: int) -> Assignment:
-    """Return the assignment in as few bytes as hold it; one on a device stays unchanged."""
+    """Return the assignment in the smallest integer types; on a device it stays unchanged."""
     if hasattr(assignment.labels, "cpu"):
         return assignment
     labels, second, share = (
         on_host(part) for part in (assignment.labels, assignment.second, assignment.share)
     )
-    few = np.min_scalar_type(n_clusters - 1)
-    return Assignment(labels.astype(few), 0, second.astype(few), share)
+    label_type = np.min_scalar_type(n_clusters - 1)
+    return Assignment(labels.astype(label_type), 0, second.astype(label_type), share)
 
 
 def solve_joint(
@@ -240,14 +240,14 @@ def solve_joint(
     random_state: np.random.RandomState,
     watch: FitMonitor,
 ) -> Optimised:
-    """Solve the joint problem, with many clusters in the directions that matter."""
+    """Solve the joint problem; with many clusters in a subspace of the graph."""
     StS = rows.gram()
     leading = rows.leading_eigenvectors(StS[0], n_clusters)
     if leading is not None or not subspace_pays(StS.shape[-1], problem):
-        given = ("spectral", 1, StS[0], n_clusters, [random_state])
-        (bases,) = starts(*given, lambda *_: leading)
+        arguments = ("spectral", 1, StS[0], n_clusters, [random_state])
+        (bases,) = starts(*arguments, lambda *_: leading)
         return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
-    inside = ProjectedRows(rows, StS[0, 0], problem, n_clusters)
-    how = ([[inside.start]], [inside], [inside.gram()], [problem], watch)
+    projected = ProjectedRows(rows, StS[0, 0], problem, n_clusters)
+    how = ([[projected.start]], [projected], [projected.gram()], [problem], watch)
     ((solution, assignment),) = best_of_starts(place, *how)
-    return inside.lifted(solution), assignment
+    return projected.lifted(solution), assignment

@@ -1,8 +1,8 @@
 """Updates of a fitted model by batches: sums that are carried on, a sample of the stream, growth.
 
-docs/living.md states which results are exact. Strangers are samples whose score is below the
-outlier threshold. A group of them is stable, and may become a cluster, where anchors of one half
-explain the other half, and where it is about as compact as the clusters.
+docs/living.md states which results are exact. Strangers are samples with a score below the outlier
+threshold. A group of them is stable, and may become a cluster, if anchors of one half explain the
+other half, and the group is about as compact as the clusters.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from omcal.places.data_scan import stacked
 from omcal.places.team import SOLO, Team
 from omcal.views.view import Matrix, Views
 
-BLOCK = 4096  # rows of A that are dense at a time
+BLOCK = 4096  # rows of dense A per block
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
 _ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 2000
-_MOST_HELD = 2  # rows in memory for one of the sample
-_GROWTH = 1.1  # of the stream from one comparison with the last fit to the next
-_MOST_STRANGERS = 500  # strangers that are kept; older ones give way
-_LEAST_GROUP = 30  # samples of a group
-_EXPLAINED = 0.5  # share of the strangers that are in the group
-_SPREAD = 1.5  # largest mean squared distance from the mean of a group, of that of the clusters
-_TEST_GROWTH = 1.5  # growth of the number of strangers from one test to the next
+_MOST_HELD = 2  # most rows in memory per row of the sample
+_GROWTH = 1.1  # growth of the stream between two comparisons with the last fit
+_MOST_STRANGERS = 500  # most strangers to keep; older ones are dropped
+_LEAST_GROUP = 30  # least number of samples of a group
+_EXPLAINED = 0.5  # least share of the strangers in the group
+_SPREAD = 1.5  # largest mean squared distance from the mean of a group, relative to the clusters
+_TEST_GROWTH = 1.5  # growth of the number of strangers between two tests
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ class Reservoir:
     ) -> None:
         affordable = max(_LEAST_ROWS, int(_FEW_BYTES / max(row_bytes, 1.0)))
         self.size = max(2 * n_anchors, min(_ROWS_PER_ANCHOR * n_anchors, affordable))
-        if half_life is not None:  # more rows than that would not forget
+        if half_life is not None:  # a larger sample would not forget
             self.size = min(self.size, max(int(half_life), 2 * n_anchors))
         self._slope = 0.0 if half_life is None else np.log(2) / half_life
         self._seed, self._keys = seed, np.empty(0)
         self.n_seen = 0
-        # The rows, and those of batches since, one after another; some have left the sample.
+        # Blocks of rows: the sample, then rows of later batches; some have left the sample.
         self._parts: list[Views] = []
-        self._places = np.empty(0, np.intp)  # of the rows of the sample among them
+        self._places = np.empty(0, np.intp)  # positions of the rows of the sample in the blocks
 
     def added(self, views: Views, team: Team = SOLO) -> Self:
-        """Return the sample with the rows of a batch that belong to it; this one stays.
+        """Return a new sample that includes rows of a batch; this one does not change.
 
         Each process of a team has some rows of the batch, and the same sample.
         """
@@ -136,7 +136,7 @@ class Reservoir:
         sizes = team.each(lambda: views.n)
         n, first = sum(sizes), sum(sizes[: team.rank])
         times = self.n_seen + np.arange(n)
-        # A generator per batch: files need no state of it.
+        # Each batch has its own generator, so that files need not store its state.
         drawn = np.random.default_rng([self._seed, self.n_seen]).exponential(size=n)
         keys = np.concatenate([self._keys, np.log(drawn) - self._slope * times])
         stays = np.ones(len(keys), bool)
@@ -144,7 +144,7 @@ class Reservoir:
             stays[np.argpartition(keys, self.size)[self.size :]] = False
         come, free = np.flatnonzero(stays[known:]), np.flatnonzero(~stays[:known])
         n_held = sum(part.n for part in self._parts)
-        # Rows of the batch take the places of others; what is left of them is appended.
+        # Rows of the batch replace rows that have left; the others are appended.
         new._places = np.append(self._places, n_held + np.arange(len(free), len(come)))
         new._places[free] = n_held + np.arange(len(free))
         new._keys = np.append(self._keys, keys[known + come[len(free) :]])
@@ -158,7 +158,7 @@ class Reservoir:
         return new
 
     def _gather(self) -> None:
-        """Keep no rows but those of the sample, in the order of their places."""
+        """Drop the rows that have left the sample, and sort the others by position."""
         order = np.argsort(self._places)
         self._keys, self._places = self._keys[order], self._places[order]
         found = []
@@ -175,7 +175,7 @@ class Reservoir:
 
     @property
     def views(self) -> Views | None:
-        """The rows of the sample, None before there is one."""
+        """The rows of the sample; None if it is empty."""
         if len(self._parts) > 1:
             self._gather()
         return self._parts[0] if self._parts else None
@@ -188,7 +188,7 @@ class Reservoir:
         return len(self) >= self.size
 
     def next_comparison(self, half_life: float | None) -> float:
-        """Return the length of the stream to compare with the last fit at."""
+        """Return the length of the stream at which the next comparison with the last fit is due."""
         more = (_GROWTH - 1) * self.n_seen
         return self.n_seen + (more if half_life is None else min(more, half_life / 4))
 
@@ -199,7 +199,7 @@ def taken(views: Views, rows: Array) -> Views:
 
 
 def _picked(blocks: tuple[Matrix, ...], places: Array) -> Matrix:
-    """Return rows of blocks by their ascending places in all; dense rows are copied once."""
+    """Return rows by ascending positions in the concatenated blocks; dense ones are copied once."""
     if any(map(sparse.issparse, blocks)):
         return stacked(blocks)[places]
     picked = np.empty((len(places), blocks[0].shape[1]), np.result_type(*blocks))
@@ -215,21 +215,21 @@ def _picked(blocks: tuple[Matrix, ...], places: Array) -> Matrix:
 
 
 class Strangers(Reservoir):
-    """Recent strangers of a stream, and the number of them to test next at."""
+    """Recent strangers of a stream, and the number at which the next test is due."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(0, float(_MOST_STRANGERS), seed)
         self.size, self.next_test = _MOST_STRANGERS, float(_LEAST_GROUP)
 
     def due(self) -> bool:
-        """Whether to test now; if so, set the number to test next at."""
+        """Whether a test is due now; if so, set the number for the next test."""
         due = self.n_seen >= self.next_test and len(self) > 0
         self.next_test = _TEST_GROWTH * self.n_seen if due else self.next_test
         return due
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """Return the keys and rows under the names that files give them."""
+        """Return the keys and rows by their names in model files."""
         found: dict[str, Array] = {}
         for v, view in enumerate(self.views or ()):
             rows = view.array
@@ -239,7 +239,7 @@ class Strangers(Reservoir):
 
     @classmethod
     def kept(cls, keys: Array, n_seen: int, next_test: float, views: Views) -> Strangers:
-        """Return the strangers of a file."""
+        """Return the strangers from the values of a model file."""
         found = cls(seed=0)
         found._keys, found.n_seen, found.next_test = keys, n_seen, next_test
         found._parts, found._places = [views], np.arange(len(keys))
@@ -253,7 +253,7 @@ def stable_group(model: Any, strangers: Views, others: Callable[[], Views]) -> V
     for part in (half, ~half):
         some, rest = (taken(strangers, np.flatnonzero(rows)) for rows in (~part, part))
         explained[part] = _explains(model, some, rest)
-        if not explained.any():  # most strangers are scattered: one half tells
+        if not explained.any():  # if most strangers are scattered, testing one half is enough
             return None
     found = np.flatnonzero(explained)
     if len(found) < max(_LEAST_GROUP, _EXPLAINED * strangers.n):
@@ -267,7 +267,7 @@ def stable_group(model: Any, strangers: Views, others: Callable[[], Views]) -> V
 
 
 def _explains(model: Any, some: Views, strangers: Views) -> Mask:
-    """Whether each stranger is typical of a cluster that is added from some of them."""
+    """Return for each stranger whether it is typical of a cluster built from some of them."""
     rule = extended(model._rule, some)
     U, labels = indicate(rule.consensus, rule.graphs(strangers))
     typical = typicality(np.maximum(U, 0)) >= model.outlier_threshold_
@@ -286,7 +286,7 @@ def _spreads(views: Views, learned: GraphModel, alpha: Array, labels: Array) -> 
 
 
 def extended(rule: Predictor, group: Views) -> Predictor:
-    """Return the predictor with one cluster more, which has anchors of its own in the group."""
+    """Return the predictor with one more cluster, whose anchors are in the group."""
     learned, Z = rule.learned, rule.consensus
     m, c = Z.G.shape
     p = min(max(2, round(m / c)), group.n)
@@ -295,7 +295,7 @@ def extended(rule: Predictor, group: Views) -> Predictor:
     (anchors,) = anchors_of_runs(group, *how, sampled=False)
     both = [np.vstack(pair) for pair in zip(learned.anchors, anchors, strict=True)]
     column = np.full((p, 1), p**-0.5)
-    # The threshold leaves of the new cluster the mean share that it leaves of the others.
+    # The threshold matrix keeps of the new cluster the mean share that it keeps of the others.
     kept = np.einsum("mc,mn,nc->", Z.G, Z.T, Z.G) / c
     T = linalg.block_diag(Z.T, kept * column @ column.T)
     graph = ConsensusGraph(Z.alpha, linalg.block_diag(Z.G, column), T, Z.gamma)
@@ -303,7 +303,7 @@ def extended(rule: Predictor, group: Views) -> Predictor:
 
 
 def grow(model: Any, group: Views) -> None:
-    """Add a cluster for the group; sums and names of the others stay."""
+    """Add a cluster for the group; sums and names of the other clusters stay."""
     rule, c = extended(model._rule, group), model.n_clusters_
     graphs = rule.graphs(group)
     U, labels = indicate(rule.consensus, graphs)
@@ -318,7 +318,7 @@ def grow(model: Any, group: Views) -> None:
 
 
 def _padded(old: Any, new: Any) -> Any:
-    """Return the sum of two sets of sums, of which the first has fewer anchors and clusters."""
+    """Return the sum of two sets of sums; the first has fewer anchors and clusters."""
     if old is None:
         return None
     wider = [

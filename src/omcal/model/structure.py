@@ -1,4 +1,4 @@
-"""Whether the views hold clusters at all: a test of the labels against data without clusters."""
+"""Test of the labels against data without clusters: whether the views contain clusters at all."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from omcal.places.base import Place
 from omcal.places.data_scan import MOST_SAMPLED, complete_sample
 from omcal.views.view import Matrix, Views
 
-# A quarter of the samples are tested, within these bounds; more where a cluster would have fewer
-# than four of them.
+# A quarter of the samples is tested, within these bounds; at least four times the clusters.
 _FEW, _MANY = 192, 256
-_FEWEST = 50  # distinct samples: of fewer nothing is said
-_NARROW = 40  # features up to which a dense view is drawn by its columns
+_FEWEST = 50  # distinct samples; fewer are not tested
+_NARROW = 40  # largest number of features for drawing a dense view by columns
 _NEIGHBOURS = 8
-_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null, at most; k-means of each, at least
-# Share of the separation that noise lacks: below it are 95 of 100 sets of noise
+_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # most draws of the null; least k-means runs per draw
+# Share of the remaining separation that the labels must exceed; 95 of 100 sets of noise do not
 # (benchmarks/structure.py).
 MARGIN = 0.1
-_ONE_DRAW = 0.06  # distance from the margin that needs no further draw: two draws differ by less
-_ATOMS = 12  # distinct values up to which a feature is discrete
+_ONE_DRAW = 0.06  # at this distance from the margin one draw is enough: two draws differ by less
+_ATOMS = 12  # largest number of distinct values of a discrete feature
 
 Points = NDArray[np.float32]
 
 
 class Structure(NamedTuple):
-    """How well labels separate the samples, and how well k-means separates data without clusters.
+    """How well labels separate the samples, compared with k-means on data without clusters.
 
     Attributes
     ----------
     separation : float
-        Assortativity of the labels over the nearest neighbours in each view: 1 where all
-        neighbours share a cluster, 0 where they do so as often as by chance.
+        Assortativity of the labels over the nearest neighbours in each view: 1 if all neighbours
+        share a cluster, 0 if as many do as by chance.
     null : float
-        Separation of the best of several k-means, of all views and of each, on draws from one
+        Separation of the best of several k-means clusterings (all views, or one) on draws from a
         Gaussian with the covariance of the views, in which discrete features keep their values.
     n_samples : int
         Number of samples that were compared.
@@ -54,12 +53,12 @@ class Structure(NamedTuple):
 
     @property
     def found(self) -> bool:
-        """Whether the labels separate the samples better than noise is separated."""
+        """Whether the labels separate the samples better than k-means separates noise."""
         return self.separation > _needed(self.null)
 
 
 def _needed(null: float) -> float:
-    """Return the separation up to which labels may be those of noise."""
+    """Return the largest separation that noise may have."""
     return null + MARGIN * (1 - null)
 
 
@@ -81,7 +80,7 @@ def find_structure(scaled: Sequence[Matrix], labels: Array) -> Structure | None:
     Returns
     -------
     Structure or None
-        None where there are fewer than 50 distinct samples, or fewer than two clusters.
+        None if there are fewer than 50 distinct samples, or fewer than two clusters.
 
     Examples
     --------
@@ -98,27 +97,27 @@ def find_structure(scaled: Sequence[Matrix], labels: Array) -> Structure | None:
         size = max([1e-300, *(float(max(X.max(), -X.min())) for X in scaled)])
         points = [_centred(X, size) for X in scaled]
     rng = np.random.default_rng(0)
-    kept = _distinct(points, rng)
-    codes = np.unique(labels[kept], return_inverse=True)[1]
-    views = [_InnerProducts.of(X if len(kept) == len(labels) else X[kept]) for X in points]
+    distinct = _distinct(points, rng)
+    codes = np.unique(labels[distinct], return_inverse=True)[1]
+    views = [_InnerProducts.of(X if len(distinct) == len(labels) else X[distinct]) for X in points]
     views = [view for view in views if view.vary]
     n, c = len(codes), int(codes.max(initial=0)) + 1
     if n < _FEWEST or not 2 <= c <= n // 2 or not views:
         return None
-    own = max_separation(ties(_with_sum([view.products for view in views])), codes[None])
+    separation = max_separation(ties(_with_sum([view.products for view in views])), codes[None])
     null: list[float] = []
     for _ in range(_DRAWS):
         drawn = np.stack(_with_sum(_like(views, rng)))
         null.append(max_separation(ties(drawn), k_means(drawn, c, rng)))
-        if abs(own - _needed(null[0])) > _ONE_DRAW:
+        if abs(separation - _needed(null[0])) > _ONE_DRAW:
             break
-    return Structure(own, float(np.mean(null)), n)
+    return Structure(separation, float(np.mean(null)), n)
 
 
 def structure_at(
     place: Place, predictor: Predictor | ConsensusPredictor, labels: Any
 ) -> Structure | None:
-    """Test the labels of a fit on a sample of its rows; None where the place keeps no sample."""
+    """Test the labels of a fit on a sample of its rows; None if the place keeps no sample."""
 
     def work() -> Structure | None:
         found = _sampled_views(place, sample_size(place.n, predictor.n_clusters))
@@ -140,9 +139,9 @@ def structure_at(
 def _sampled_views(place: Place, count: int) -> tuple[Array | None, Views] | None:
     """Return up to `count` random samples that are in every view, and their row numbers.
 
-    The numbers are None where the samples are those that a scan has kept. The result is None where
-    no samples are in the memory of this process, and on devices: the test on the host would take
-    several times as long as the fit there.
+    The row numbers are None if a scan has kept the samples. The result is None if no samples are in
+    the memory of this process, and on devices, where the test on the host would take several times
+    as long as the fit.
     """
     if place.scanned is not None:
         return None, place.scanned.load(slice(count))
@@ -156,7 +155,7 @@ def _sampled_views(place: Place, count: int) -> tuple[Array | None, Views] | Non
 def few_directions(X: Matrix, most: int = 200) -> Points:
     """Return the centred rows in their directions of largest variance, as float32.
 
-    Dense rows that have no more features than `most` keep them.
+    Dense rows with at most `most` features keep their features.
     """
     if sparse.issparse(X):
         X = X[:, stored_columns(X)]  # the others would be most of the time
@@ -177,14 +176,14 @@ def _centred(X: Matrix, size: float) -> Matrix:
 
 
 def _distinct(points: Sequence[Matrix], rng: np.random.Generator) -> Array:
-    """Return one row of each group of equal ones: counts repeat, draws of a Gaussian do not."""
+    """Return one row per group of equal rows: rows of counts repeat, draws of a Gaussian do not."""
     keys = sum(X @ rng.standard_normal(X.shape[1], dtype=np.float32) for X in points)
     size = float(np.abs(keys).max())
     return np.sort(np.unique(np.round(keys / max(size, 1e-30), 5), return_index=True)[1])
 
 
 class _InnerProducts(NamedTuple):
-    """The inner products of the centred rows of a view, which distances and draws come from."""
+    """The inner products of the centred rows of a view, from which distances and draws follow."""
 
     products: Points  # (n, n)
     columns: Points | None  # of a dense view with fewer features than rows
@@ -204,7 +203,7 @@ class _InnerProducts(NamedTuple):
 def _like(views: Sequence[_InnerProducts], rng: np.random.Generator) -> list[Points]:
     """Return inner products of one draw of all views, from a Gaussian with their covariance.
 
-    Random combinations Z X of the centred rows have it; their inner products are Z X Xᵀ Zᵀ.
+    Random combinations Z X of the centred rows have it, and inner products Z X Xᵀ Zᵀ.
     """
     n = len(views[0].products)
     Z = rng.standard_normal((n, n), dtype=np.float32) / np.sqrt(np.float32(n))
@@ -221,7 +220,7 @@ def _like(views: Sequence[_InnerProducts], rng: np.random.Generator) -> list[Poi
 
 
 def _with_sum(products: list[Points]) -> list[Points]:
-    """Return the inner products of several views, and of all side by side: 1 or V + 1."""
+    """Return the inner products of each view and, for several views, also their sum: 1 or V + 1."""
     return [*products, sum(products[1:], products[0])] if len(products) > 1 else products
 
 
@@ -234,7 +233,7 @@ def gaussian_like(X: Points, rng: np.random.Generator) -> Points:
 def with_atoms(drawn: Points, X: Points) -> Points:
     """Map discrete columns of a draw to the values of X, in the same order (a Gaussian copula).
 
-    Equal rows of counts or categories are nearest neighbours of one another, also in noise.
+    Equal rows of counts or categories are nearest neighbours of one another, even in noise.
 
     Examples
     --------
@@ -260,7 +259,7 @@ def ties(products: Sequence[Points] | Points) -> Points:
     for view in products:
         nearness = view - view.diagonal() / 2
         np.fill_diagonal(nearness, -np.inf)
-        # To sort is sooner than a partition with indices.
+        # Sorting is faster than a partition with indices.
         found += nearness >= np.sort(nearness, axis=1)[:, n - k, None]
     return found
 
@@ -268,7 +267,7 @@ def ties(products: Sequence[Points] | Points) -> Points:
 def max_separation(tied: Points, labels: Array) -> float:
     """Return the largest separation of several labellings, (runs, n).
 
-    It is the modularity of the labels over the ties, as a share of the largest it could be.
+    The separation is the modularity of the labels over the ties, divided by its maximum.
 
     Examples
     --------
@@ -298,7 +297,7 @@ def k_means(products: Points, c: int, rng: np.random.Generator) -> Array:
         sizes = members.sum(axis=3, keepdims=True)
         nearer = (members.reshape(V, -1, n) @ products).reshape(members.shape)
         nearer /= np.maximum(sizes, 1)
-        # Squared lengths of the centres; nothing is near to those of no samples.
+        # Squared lengths of the centres; infinite for centres without samples.
         lengths = np.einsum("vrcn,vrcn->vrc", nearer, members)[..., None]
         nearer -= np.where(sizes > 0, lengths / np.maximum(2 * sizes, 1), np.inf)
         labels = nearer.argmax(axis=2)
@@ -306,7 +305,7 @@ def k_means(products: Points, c: int, rng: np.random.Generator) -> Array:
 
 
 def _nearest_seeds(products: Points, c: int, rng: np.random.Generator) -> Array:
-    """Draw samples by k-means++ in each view; return which is nearest to each, (V, runs, n)."""
+    """Draw samples by k-means++ in each view; return the nearest to each, (V, runs, n)."""
     V, n, _ = products.shape
     runs, view = -(-_RUNS // V), np.arange(V)[:, None]
     squares = np.diagonal(products, axis1=1, axis2=2)

@@ -1,6 +1,6 @@
 """The anchor graphs of a fitted model, and small fits to some of their rows or views.
 
-Nothing is scaled and no anchor is chosen anew, so a fit costs its few passes and nothing else.
+Scalings and anchors stay, so such a fit costs only a few passes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from omcal.views.reading import read_views
 from omcal.views.view import Views
 
 _FEWEST_STEPS, _MOST_STEPS = 8, 30  # of a refit
-_ALL_STEPS = 1200  # of a refit, times the number of clusters
-_SETTLED = 1e-3  # share of the labels that change in its last step
-_BLOCK_ENTRIES = 1 << 18  # of graphs
+_ALL_STEPS = 1200  # steps of a refit times number of clusters, at most
+_SETTLED = 1e-3  # a refit ends when at most this share of the labels changes
+_BLOCK_ENTRIES = 1 << 18  # per block of graphs
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def complete_rows(
     random_state: np.random.RandomState,
     asked_by: str,
 ) -> Array:
-    """Return at most `most` random samples that are in every view, in their order."""
+    """Return at most `most` random samples that are in every view, ascending."""
     require_integer("max_samples", 2 if most is None else most, 2)
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
@@ -69,7 +69,7 @@ def require_two(count: int, asked_by: str) -> None:
 def numbered_sample(
     views: Views, most: int, random_state: np.random.RandomState, asked_by: str
 ) -> tuple[Array, Views]:
-    """Return at most `most` random samples that are in every view: row numbers, and the samples."""
+    """Return the row numbers and values of at most `most` random samples that are in every view."""
     if views.home == "cluster":
         raise ValueError(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
@@ -83,7 +83,7 @@ def numbered_sample(
 
 
 def _read_rows(views: Views, rows: Array) -> tuple[Array, list[Any]]:
-    """Read rows of each view, less those that are found to be absent from one."""
+    """Read rows of each view, and drop those that are absent from a view."""
     kept, parts, start = [], [], 0
     for block in views_in_memory(views):
         inside = rows[(rows >= start) & (rows < start + block.n)] - start
@@ -99,16 +99,16 @@ def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
     """Cluster graphs from the basis G on, without the nuclear norm and in float32.
 
     With beta = 0 the best Z is a mixture of A(alpha) and F Gᵀ. The problem is then to minimise
-    ‖A(alpha) − F Gᵀ‖, whatever gamma is, and no step needs a matrix of anchors × anchors. Weights
-    that depend on Z ("adaptive") stay as they are, since the nuclear norm is what drives them. H
-    are the products of `view_products`. The loop stops where at most one label in a thousand
-    changes, or the share `tol` of the problem where it is larger.
+    ‖A(alpha) − F Gᵀ‖ for any gamma, and no step needs a matrix of anchors × anchors. Weights that
+    depend on Z ("adaptive") stay fixed, since the nuclear norm determines them. H is the result of
+    `view_products`. The loop stops when at most one label in a thousand changes, or the share `tol`
+    of the problem if it is larger.
     """
     V, m, c = graphs.n_views, *G.shape
     if V == 1 or uses_z(problem.weighting):
         problem = replace(problem, weighting="fixed")
     S = graphs.side_by_side().astype(np.float32)
-    St = S.T  # SciPy takes as long to turn it as to multiply by it
+    St = S.T  # for SciPy a transposition takes as long as a product
     ahead = G = G.astype(np.float32)
     alpha, labels = problem.alpha, np.full(graphs.n, -1)
     for step in range(min(problem.max_iter, most_steps(c))):
@@ -126,12 +126,12 @@ def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
 
 
 def most_steps(n_clusters: int) -> int:
-    """Return the largest number of steps of a refit: with many clusters a step takes long."""
+    """Return the largest number of steps of a refit: with many clusters a step takes longer."""
     return max(_FEWEST_STEPS, min(_MOST_STEPS, _ALL_STEPS // n_clusters))
 
 
 def _polar(M: Array) -> Array:
-    """Return the orthogonal polar factor M (MᵀM)^(−½); zero in directions that M lacks."""
+    """Return the orthogonal polar factor M (MᵀM)^(−½); it is zero in the null space of M."""
     double = M.astype(np.float64)
     squares, Q = np.linalg.eigh(double.T @ double)
     there = squares > 1e-12 * squares[-1]
@@ -140,7 +140,7 @@ def _polar(M: Array) -> Array:
 
 
 def for_views(problem: Problem, views: Sequence[int]) -> Problem:
-    """Return the problem of some of the views; where all their weights are 0, with equal ones."""
+    """Return the problem of some of the views; if all their weights are 0, with equal weights."""
     return replace(problem, alpha=normalized(problem.alpha[list(views)]))
 
 
@@ -161,8 +161,8 @@ def view_products(graphs: AnchorGraphs) -> Floats:
 def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:
     """Return the share of each view's graph that the clusters explain, 0 to 1.
 
-    It is the between-cluster share of the variance of the rows of S_v: 1 where the samples of a
-    cluster are all tied to the same anchors, about c / n where labels have nothing to do with S_v.
+    This is the between-cluster share of the variance of the rows of S_v: 1 if all samples of a
+    cluster are tied to the same anchors, about c / n if labels and S_v are unrelated.
     """
     sums, sizes = _cluster_sums(graphs, labels)
     of_mean = np.square(sums.sum(axis=1)).sum(axis=1) / graphs.n
@@ -172,9 +172,9 @@ def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:
 
 
 def cosines_within(graphs: AnchorGraphs, H: Floats, labels: Array) -> Floats:
-    """Return the (V, V) cosines between the graphs, less the means of the clusters.
+    """Return the (V, V) cosines between the graphs after subtracting the means of the clusters.
 
-    Views that show the same clusters have similar graphs; only copies are similar inside of them.
+    Views of the same clusters have similar graphs; only copies are also similar inside clusters.
     """
     sums, sizes = _cluster_sums(graphs, labels)
     within = H - np.einsum("ujm,vjm,j->uv", sums, sums, 1 / sizes)
@@ -184,7 +184,7 @@ def cosines_within(graphs: AnchorGraphs, H: Floats, labels: Array) -> Floats:
 
 
 def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
-    """Return the sums of S_v over each cluster that is not empty, (V, c, m), and its size."""
+    """Return the sums of S_v over each non-empty cluster, (V, c, m), and the cluster sizes."""
     m = graphs.n_anchors
     codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(codes)
@@ -197,7 +197,7 @@ def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
 
 
 def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
-    """Return the graphs of the samples of X; without X, those that the model kept of its fit."""
+    """Return the graphs of the samples of X, or without X the graphs that the model has kept."""
     if X is not None:
         views = fitted_views(model, X, present)
         if views.home == "cluster":
@@ -208,7 +208,7 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
         blocks = (learned.graphs(block, compiled=compiled) for block in views_in_memory(views))
         return AnchorGraphs.joined(list(blocks))
     if present is not None:
-        raise ValueError("present says which samples of X are absent; pass X as well.")
+        raise ValueError("present is for the samples of X; pass X as well.")
     if model._graphs is None:
         raise ValueError(
             "the model has kept no anchor graphs; pass X, the data that it was fitted to. Graphs "
@@ -220,12 +220,12 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
 
 
 def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
-    """Return X as the views that the model was fitted on; data in files stay there."""
+    """Return X as the views of the fit; data in files stay there."""
     return read_views(model, X, reset=False, present=present, home="host")
 
 
 def views_in_memory(views: Views) -> Any:
-    """Return blocks of views that must be read, or the views as they are."""
+    """Return the blocks of views that must be read, or the views unchanged."""
     if not views.stored:
         return [views]
     from omcal.places.disk import loaded

@@ -1,4 +1,4 @@
-"""Results that are shown as a table: as text, in a notebook, as a data frame."""
+"""Results with a table: as text, in a notebook, as a data frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tabular:
         raise NotImplementedError
 
     def _items(self) -> Sequence[Any]:
-        """Return the attributes of each row by name, or the dataclass instance that has them."""
+        """Return for each row a dict of its attributes, or the dataclass instance with them."""
         raise NotImplementedError
 
     def remarks(self) -> list[str]:
@@ -27,12 +27,12 @@ class Tabular:
         Returns
         -------
         list of str
-            A sentence or two each.
+            One or two sentences per entry.
         """
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers, texts and None, as for JSON.
+        """Return the attributes as plain lists, numbers, texts and None, as for JSON.
 
         Returns
         -------
@@ -82,7 +82,7 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def html_table(rows: Sequence[Sequence[str]], remarks: Sequence[str] = ()) -> str:
-    """Return a table, its header first, and paragraphs below it as HTML; no rows are no table.
+    """Return a table (header first) and paragraphs below it as HTML; no table without rows.
 
     Examples
     --------

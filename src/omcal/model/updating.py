@@ -42,7 +42,7 @@ from omcal.views.present import check_present
 from omcal.views.reading import read_views
 from omcal.views.view import MissingValuesError, Views
 
-_REFIT_RATE = 0.001  # of refits without need, per comparison and view
+_REFIT_RATE = 0.001  # rate of unnecessary refits, per comparison and view
 
 
 def add_batch(
@@ -53,12 +53,12 @@ def add_batch(
     half_life: float | None,
     team: Team = SOLO,
 ) -> tuple[Any, Array, Array]:
-    """Add samples to the sums of a model; return its next graph, and their F and labels."""
+    """Add samples to the sums of a model; return its next consensus graph, their F and labels."""
     if model._sums is None:
         raise ValueError(
-            "partial_fit goes on from the sums of a fit, which this model does not have: it is a "
-            "run of a Consensus on a device, or was saved by an earlier version. Fit it again, or "
-            "begin with partial_fit."
+            "partial_fit continues the sums of a fit, which this model does not have: it is a run "
+            "of a Consensus on a device, or saved by an earlier version. Fit it again, or begin "
+            "with partial_fit."
         )
     Z = model._rule.consensus
     A = weighted_graph(graphs, Z.alpha) if graphs.n <= BLOCK else None
@@ -121,7 +121,7 @@ def _require_read(views: Views, shared: bool) -> None:
 def joint_batches(
     model: Any, X: ViewsLike, present: PresentLike | None
 ) -> Iterator[tuple[Array, list[Assignment]]]:
-    """Add a batch to the joint sums of a Consensus; yield labels, and those of the runs."""
+    """Add a batch to the joint sums of a Consensus; yield its labels and those of the runs."""
     inner = model.estimator_
     whole, team = read_batch(inner, X, present, first=False, fill=True)
     for views in views_in_memory(whole):
@@ -133,13 +133,13 @@ def joint_batches(
 
 
 class UpdatedEstimator(PlacedEstimator):
-    """The part of OMCAL and OCAL that fits a stream."""
+    """The part of OMCAL and OCAL for streams."""
 
     _recent: Reference | None = None  # samples since the last comparison
-    _next_look: float = 0.0  # length of the stream to compare with the last fit at
+    _next_look: float = 0.0  # length of the stream at the next comparison with the last fit
     _n_fitted: int = 0  # rows of the reservoir at the last fit
     _strangers: Strangers | None = None
-    _folded: Any = None  # anchors as part of a product, for views of some types; not in copies
+    _folded: Any = None  # anchors folded into a product, by types of the views; copies lack them
 
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
@@ -161,7 +161,7 @@ class UpdatedEstimator(PlacedEstimator):
         views, team = read_batch(self, X, present, first=first, fill=first)
         try:
             labels = [self._add_batch(block, team) for block in views_in_memory(views)]
-        except MissingValuesError:  # found in the graphs, before anything was changed
+        except MissingValuesError:  # found in the graphs, before any change
             views, team = read_batch(self, X, present, first=False, fill=True)
             labels = [self._add_batch(block, team) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
@@ -181,7 +181,7 @@ class UpdatedEstimator(PlacedEstimator):
                 return self._labels(views, compiled_pays(views.n))
             return self.labels_[team.first_row : team.first_row + views.n]  # those of the batch
         kept: Reservoir | None = getattr(self, "_reservoir", None)
-        # Small batches save little each: the compiled code is loaded for long streams.
+        # Compiled code saves little per batch, so it is loaded for long streams only.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._batch_graphs(views, compiled)
         Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life, team)
@@ -216,7 +216,7 @@ class UpdatedEstimator(PlacedEstimator):
     def _look_at_strangers(self, views: Views, F: Array, team: Team) -> bool:
         """Keep the strangers of a batch; return whether a group of them became a cluster.
 
-        While the sample of a stream fills, clusters are still found by fits to it.
+        While the sample of a stream is not full, fits to the sample find new clusters.
         """
         kept: Any = getattr(self, "_reservoir", None)
         if self.outlier_threshold_ is None or (kept is not None and not kept.full):
@@ -250,7 +250,7 @@ class UpdatedEstimator(PlacedEstimator):
         return True
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
-        """Return the graphs of a batch; the anchors are folded into a product once per type."""
+        """Return the graphs of a batch; anchors are folded into products once per data type."""
         if self.device != "cpu" or views.home == "device":
             return place_for(views, PlaceRequest(self.device)).graphs(self._rule.learned)
         learned, kinds = self._rule.learned, (compiled, *((v.dtype, v.sparse) for v in views))
@@ -269,18 +269,18 @@ class UpdatedEstimator(PlacedEstimator):
         """Return an empty reservoir for a stream that begins with n samples, some in `views`."""
         m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
         seed = self.random_state if isinstance(self.random_state, int) else 0
-        # Numbers of any type count as float64, so that all keep the same rows.
+        # Numbers of any type count as float64, so that the sample does not depend on the type.
         sizes = (replace(ViewSize.of(view), dtype=np.dtype("f8")).row_bytes for view in views)
         how = (self.half_life, seed, float(sum(sizes)))
         return Reservoir(max(m, self._resolve_n_anchors(n)), *how)
 
     def _moved(self, recent: Reference) -> bool:
-        """Whether recent samples lie at other anchors than those of the last fit."""
+        """Whether recent samples are tied to other anchors than those of the last fit."""
         old = self._reference
         return old is None or bool((compare_views(old, recent)[1] <= _REFIT_RATE).any())
 
     def _refit(self, old: Array | None, team: Team) -> None:
-        """Fit to the sample of the stream, with the numbers of earlier labels."""
+        """Fit to the sample of the stream; clusters keep the numbers of earlier labels."""
         self._on_leader(team, lambda: self._fit_to_reservoir(old))
 
     def _fit_to_reservoir(self, old: Array | None) -> None:

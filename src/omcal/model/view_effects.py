@@ -11,16 +11,16 @@ from omcal.model.tabular import Tabular
 
 Range = tuple[float, float]
 
-SAME_RESULT = 0.95  # adjusted Rand index from which two results are called the same
-SAME_GRAPH = 0.95  # cosine inside the clusters from which two views are called the same
-IGNORED = 0.05  # of an equal share of the weight
-LEANS = 0.5  # of all weight, on one of three or more views
-CLEARLY = 0.01  # how much more must be explained to be called better
+SAME_RESULT = 0.95  # two results count as the same from this adjusted Rand index on
+SAME_GRAPH = 0.95  # two views count as the same from this cosine inside the clusters on
+IGNORED = 0.05  # a view with less than this part of an equal weight counts as ignored
+LEANS = 0.5  # share of the weight on one of three or more views that raises a warning
+CLEARLY = 0.01  # a result is better if it explains more by this share
 
 
 @dataclass(frozen=True)
 class ViewEffect:
-    """The effect of one view. Ranges are the least and the largest value over the resamples.
+    """The effect of one view. Ranges are the smallest and the largest value over the resamples.
 
     Attributes
     ----------
@@ -31,8 +31,7 @@ class ViewEffect:
     agreement : float
         Cosine between the view's graph and the clustering, 0 to 1.
     without : float
-        Adjusted Rand index between the result without the view and that of all views: 1 where
-        nothing changes.
+        Adjusted Rand index between the result without the view and that of all views; 1: no change.
     alone : float
         Adjusted Rand index between the result of the view alone and that of all views.
     explained : float
@@ -40,13 +39,12 @@ class ViewEffect:
     explained_alone : float
         Share that the result of the view alone explains, as a mean over all views.
     weight_range, agreement_range, without_range : (float, float) or None
-        Of `weight`, `agreement` and `without`; None where nothing was resampled. Weights by the
-        rule "adaptive" are not estimated anew, and have no range.
+        Ranges of `weight`, `agreement` and `without`; None without resamples. Weights by the rule
+        "adaptive" are not estimated again and have no range.
     agreement_by_cluster : tuple of float
         Agreement on the samples of each cluster.
     kept_without_by_cluster : tuple of float
-        For each cluster its overlap with the most similar cluster of the result without the view:
-        shared samples among those in either of the two.
+        Jaccard index of each cluster with the most similar one of the result without the view.
 
     Examples
     --------
@@ -82,16 +80,16 @@ class ViewExplanation(Tabular):
     views : tuple of ViewEffect
         The effect of each view.
     warnings : tuple of str
-        Observations that a user should know, in plain words.
+        Observations that need attention, as sentences.
     explained : float
-        Share of the views' graphs that the clusters explain, in the mean: a score without labels.
+        Mean share of the graphs of the views that the clusters explain: a score without labels.
     repeated_range : (float, float) or None
-        Adjusted Rand index between the result and those of all views on resamples: how much of a
-        change is chance.
+        Adjusted Rand index between the result and results of all views on resamples: it shows the
+        changes that are due to chance.
     cluster_sizes : tuple of int
         Number of samples in each cluster.
     n_samples, n_resamples : int
-        Number of samples and of resamples that the figures rest on.
+        Number of samples and of resamples behind these figures.
 
     Examples
     --------
@@ -143,10 +141,9 @@ def warnings_about(
 ) -> Iterator[str]:
     """Yield the warnings about the views.
 
-    `weighting` is the rule of the model, or "fixed"; `cosines_within` are those of the graphs less
-    the means of the clusters, (V, V); `explained_by_agreement` is the mean share with
-    weighting="agreement", None where the rule is not "adaptive"; views that are the same for all
-    samples are `uninformative`.
+    `weighting` is the rule of the model, or "fixed". `cosines_within` are the cosines between the
+    graphs less the means of the clusters, (V, V). `explained_by_agreement` is the mean share with
+    weighting="agreement", None if the rule is not "adaptive". `uninformative` marks constant views.
     """
     views, other = found.views, other_weighting(weighting)
     first = max(views, key=lambda view: view.weight)
@@ -174,9 +171,9 @@ def warnings_about(
 def ignored_views(
     names: Sequence[str], weights: Sequence[float] | Floats, uninformative: Mask, weighting: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is seen of each view that hardly has any weight, and what to try.
+    """Yield an observation and a remedy for each view with hardly any weight.
 
-    Another rule would give no weight to a view that is the same for all samples.
+    Uninformative views are left out: they have no weight under any rule.
     """
     for name, weight, constant in zip(names, weights, uninformative, strict=True):
         if weight * len(names) < IGNORED and not constant:
@@ -190,7 +187,7 @@ def ignored_views(
 def same_views(
     names: Sequence[str], cosines_within: Floats, views: Sequence[int], weighting: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is seen of each two views whose graphs are the same, and what to try."""
+    """Yield an observation and a remedy for each pair of views with the same graph."""
     distinct = weighting == "distinct"
     follows = "share the weight of one view" if distinct else "count twice"
     remedy = "leave one of them out" + ("" if distinct else ", or take weighting='distinct'")
@@ -216,12 +213,12 @@ def _dominant_view(found: ViewExplanation, first: ViewEffect, by_agreement: floa
 
 
 def sufficient_views(found: ViewExplanation) -> list[ViewEffect]:
-    """Return the views each of which gives the same result by itself."""
+    """Return the views that alone give the same result as all views."""
     return [view for view in found.views if view.alone >= SAME_RESULT]
 
 
 def other_weighting(weighting: str) -> str:
-    """Return the rule to try where this one has gone wrong: by agreement, or uniform."""
+    """Return the weighting rule to try instead of this one: by agreement, or uniform."""
     return "uniform" if weighting in ("agreement", "distinct") else "agreement"
 
 

@@ -1,1 +1,1 @@
-"""Where the rows live and are worked on, each place behind the same interface."""
+"""Storage and processing of the rows: places with the same interface."""

@@ -1,4 +1,4 @@
-"""The seam between a fit and the place where its rows live."""
+"""The interface between a fit and the place of its rows."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class SampledGraphs:
-    """The graphs that describe a model; all models of the same graphs share it."""
+    """Graphs that describe a model; all models of the same graphs share this object."""
 
     graphs: AnchorGraphs
-    rows: Array | None = None  # numbers of the samples; None: all
-    # Groups of each view by itself, as far as diagnostics needed them.
+    rows: Array | None = None  # row numbers; None: all samples
+    # Clusters of single views that diagnostics have computed.
     alone: dict[int, Array] = field(default_factory=dict)
 
 
 class Place(ABC):
-    """Where the rows of some views live and are worked on.
+    """Storage and processing of the rows of some views.
 
     A fit first learns a graph model (scalings and anchors), then builds rows with it. Several runs
-    share the scalings and, where possible, one pass over the views. `learn` and `apply` refuse NaN
-    and infinity, as the functions for views in memory do.
+    share the scalings and, if possible, one pass over the views. `learn` and `apply` refuse NaN
+    and infinity, like the functions for views in memory.
     """
 
-    supported_options: ClassVar[frozenset[str]]  # options of `PlaceRequest` with a meaning here
+    supported_options: ClassVar[frozenset[str]]  # supported options of `PlaceRequest`
     runs_in_threads: ClassVar[bool] = False  # whether threads can solve several runs at once
     team: Team = SOLO  # the processes that share the fit
     scanned: Views | None = None  # samples that a scan has kept in memory
@@ -78,7 +78,7 @@ class Place(ABC):
     ) -> Iterator[AbstractRows]:
         """Yield the rows of each graph model.
 
-        Release one before asking for the next. Rows of one `batch` may be built together.
+        Release the rows of a run before the next. Rows of one `batch` may be built together.
         """
 
     @abstractmethod
@@ -104,11 +104,11 @@ class Place(ABC):
         return [solve(*start) for start in starts]
 
     def sample_graphs(self, number: int) -> SampledGraphs | None:
-        """Return graphs that describe one of the runs built last; None where there are none."""
+        """Return graphs that describe one of the runs built last; None if there are none."""
         return None
 
     def require_room(self, n_bytes: float, what: str) -> None:
-        """Raise MemoryError where the work needs more memory than this place can have."""
+        """Raise MemoryError if the work needs more memory than this place has."""
         return
 
     def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
@@ -119,7 +119,7 @@ class Place(ABC):
 
 
 def bytes_per_row(views: Views, settings: GraphSettings, *, compiled: bool | None = None) -> int:
-    """Return the bytes per sample beside its features: graphs, row of F, label."""
+    """Return the bytes per sample without its features: graphs, row of F, label."""
     s = settings
     compiled = compiled_pays(views.n) if compiled is None else compiled
     size = (len(views), s.n_neighbors, s.n_clusters, s.n_anchors, views.dtype)
@@ -132,7 +132,7 @@ def sample_rows(n: int) -> Array:
 
 
 def require_room(out: Any, n: int, labels: tuple[int, ...]) -> None:
-    """Raise where `out` cannot take n of these labels: NumPy would write others without a word."""
+    """Raise an error if `out` cannot hold n of these labels: NumPy would silently write others."""
     if tuple(out.shape) != (n,):
         raise ValueError(f"out has shape {tuple(out.shape)}; X has {n} samples.")
     if isinstance(out.dtype, np.dtype) and any(np.array(labels).astype(out.dtype) != labels):

@@ -30,14 +30,14 @@ from omcal.views.view import Views
 class ScannedPlace(Place):
     """A place whose scalings and anchors come from one scan of all rows.
 
-    All processes of the team scan their rows; the leader concludes.
+    All processes of the team scan their rows; the leader combines the results.
     """
 
-    moves_all: ClassVar[str] = ""  # where "kmeans-full" would take all rows, if it is refused
+    moves_all: ClassVar[str] = ""  # destination of all rows with "kmeans-full", if it is refused
 
     @abstractmethod
     def load(self, parts: list[slice]) -> list[Views]:
-        """Return the given rows of the whole fit in the memory of the leader."""
+        """Return the given rows, numbered over the whole fit, in the memory of the leader."""
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
@@ -63,9 +63,9 @@ class ScannedPlace(Place):
 
 
 class BlockTask(NamedTuple):
-    """A function of blocks of rows, with further arguments per block, and the blocks that need it.
+    """A function of blocks of rows, its further arguments per block, and a selection of blocks.
 
-    Its call is ``work(block, rows, *arguments(rows))`` where ``which(rows)``.
+    It is called as ``work(block, rows, *arguments(rows))`` if ``which(rows)``.
     """
 
     work: Callable[..., Any]
@@ -74,9 +74,9 @@ class BlockTask(NamedTuple):
 
 
 class InBlocks(ScannedPlace):
-    """A place that sums over blocks of rows, wherever they are read."""
+    """A place that computes sums over blocks of rows."""
 
-    _checksums: dict[int, int]  # of the blocks at the first read, by their first row
+    _checksums: dict[int, int]  # checksums of blocks at the first read, by first row
 
     @abstractmethod
     def total(self, start: Any, task: BlockTask) -> Any:
@@ -102,6 +102,6 @@ class InBlocks(ScannedPlace):
 def graphs_of_block(
     models: Sequence[GraphModel], compiled: bool, block: Views, rows: slice, checksum: int | None
 ) -> list[AnchorGraphs]:
-    """Return the graphs of a block, one per run; raise where it changed since the first read."""
+    """Return the graphs of a block, one per run; raise if it has changed since the first read."""
     require_same(finite_block(block), rows, checksum)
     return list(graphs_of_runs(block, models, compiled=compiled))

@@ -1,6 +1,6 @@
-"""The choice of a place: which one serves given views and a user's request.
+"""The choice of the place for given views and options.
 
-A further place is one file beside this one and one line of `PLACES`.
+A new place is one file in this folder and one line of `PLACES`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omcal.views.view import Views
 
 _LEAVE_OUT = "leave one of them out"
 _REMEDIES = {
-    "memory_limit": "leave memory_limit out; the memory of workers and devices is their own",
+    "memory_limit": "leave memory_limit out; workers and devices have their own memory",
     "scratch_dir": "leave scratch_dir out; it is for rows in files of this machine",
 }
 _DEVICES = re.compile(r"mps|cuda|cuda:\d+(,cuda:\d+)*")
@@ -26,7 +26,7 @@ _DEVICES = re.compile(r"mps|cuda|cuda:\d+(,cuda:\d+)*")
 
 @dataclass(frozen=True)
 class PlaceRequest:
-    """Where a user wants the work to be done; the views decide on open options."""
+    """The place that a user requests; the views decide if options are open."""
 
     device: str = "cpu"
     memory_limit: int | None = None  # bytes
@@ -36,7 +36,7 @@ class PlaceRequest:
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the options that were given, as they are written in a call."""
+        """Return the options that were given, as written in a call."""
         given = [one.name for one in fields(self) if getattr(self, one.name) is not None]
         texts = {name: name for name in given} | {"device": f"device={self.device!r}"}
         return {name: text for name, text in texts.items() if text != "device='cpu'"}
@@ -46,7 +46,7 @@ def _on_devices(views: Views, asked: PlaceRequest) -> str | None:
     if _DEVICES.fullmatch(asked.device):
         if views.home == "cluster":
             raise ValueError(
-                f"device={asked.device!r} does not go with views in Dask; {_LEAVE_OUT}."
+                f"device={asked.device!r} cannot be combined with views in Dask; {_LEAVE_OUT}."
             )
         return f"device={asked.device!r}"
     is_tensor = asked.device == "cpu" and views.home == "device"
@@ -69,8 +69,9 @@ def _in_memory(views: Views, asked: PlaceRequest) -> str | None:
     return "views in memory" if asked.device == "cpu" else None
 
 
-# In this order: why a place serves the views and the request (None: it does not), and its class.
-# Classes are named, as their modules need libraries that may not be installed.
+# In order of priority: a function that returns why a place serves the views and the request (None:
+# it does not), and the class. Classes are given by name, because their modules need libraries that
+# may not be installed.
 PLACES: list[tuple[Callable[[Views, PlaceRequest], str | None], str | type[Place]]] = [
     (_on_devices, "omcal.places.gpu.place:OnDevices"),
     (_on_cluster, "omcal.places.cluster:OnCluster"),
@@ -80,17 +81,17 @@ PLACES: list[tuple[Callable[[Views, PlaceRequest], str | None], str | type[Place
 
 
 def place_for(views: Views, asked: PlaceRequest, team: Team = SOLO) -> Place:
-    """Return the place for the views; refuse options that have no meaning there.
+    """Return the place for the views; refuse options that it does not support.
 
-    With a group, the place of this rank's rows becomes a part of the place of all ranks.
+    With a group, the place of the rows of this rank becomes part of the place of all ranks.
     """
     if asked.group is None:
         return _own_place(views, asked)
     if asked.client is not None:
-        raise ValueError(f"client does not go with group; {_LEAVE_OUT}.")
+        raise ValueError(f"client cannot be combined with group; {_LEAVE_OUT}.")
     if views.home == "cluster":
         raise ValueError(
-            "group does not go with views in Dask; pass the rows of this rank, or leave group out."
+            "group cannot be combined with views in Dask; pass rows of this rank, or omit group."
         )
     from omcal.places.collective import OnRanks
 
@@ -106,7 +107,7 @@ def _own_place(views: Views, asked: PlaceRequest) -> Place:
         for name, text in asked.options.items():
             if name not in found.supported_options:
                 remedy = _REMEDIES.get(name, _LEAVE_OUT)
-                raise ValueError(f"{text} does not go with {reason}; {remedy}.")
+                raise ValueError(f"{text} cannot be combined with {reason}; {remedy}.")
         return found(views, asked)
     raise ValueError(
         f"device={asked.device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "

@@ -42,7 +42,7 @@ _PART_ROWS = 50_000  # a smaller part costs more than it saves
 class OnCluster(InBlocks):
     """Rows on the workers; this process receives only the samples for the anchors.
 
-    Predictions are Dask arrays that are not yet computed.
+    Predictions are lazy Dask arrays.
     """
 
     supported_options = frozenset({"client"})
@@ -85,7 +85,7 @@ class OnCluster(InBlocks):
             for future in graphs:
                 if future.status == "error":
                     future.result()
-        # One list of parts per run, so that the parts of a run can be released.
+        # A separate list of parts per run, so that the parts of a run can be released.
         runs = [
             submit_each(self._client, f"run-{run:03d}", getitem, graphs, common=[run])
             for run in range(len(models))
@@ -140,7 +140,7 @@ class OnCluster(InBlocks):
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The views cut at the same rows: per part, its rows and one delayed block per view."""
+    """The views split at the same rows: for each part its rows and one delayed block per view."""
 
     names: tuple[str, ...]
     rows: list[slice]
@@ -164,7 +164,7 @@ class _Blocks:
     def tasks(self, name: str, task: BlockTask) -> Iterator[Any]:
         """Yield the delayed result of each selected part."""
         token = uuid.uuid4().hex
-        # A task of its own, so that data in it are sent once per worker.
+        # A separate task, so that its data are sent once per worker.
         work = dask.delayed(task.work, name=f"omcal-work-{token}", traverse=False)
         for i, (rows, blocks) in enumerate(zip(self.rows, self.blocks, strict=True)):
             if task.which(rows):
@@ -178,7 +178,7 @@ def _find_client(given: Any) -> Client:
         client = default_client() if given is None else given
     except ValueError as error:
         raise ValueError(
-            "X lies in Dask and there is no cluster to work on; make a client first "
+            "X is in Dask and there is no cluster; create a client first "
             "(distributed.Client()), or pass client=."
         ) from error
     if not client.nthreads():
@@ -187,7 +187,7 @@ def _find_client(given: Any) -> Client:
 
 
 def _wait_for_worker(client: Client) -> None:
-    """Wait for a worker, with a warning and a time limit; a task makes adaptive clusters grow."""
+    """Wait for a worker, with a warning and a limit; pending tasks make adaptive clusters grow."""
     (task,) = submit_each(client, "worker", int)
     where = client.scheduler.address if client.scheduler else "?"
     try:
@@ -238,7 +238,7 @@ def _blocks_of_file(view: View, rows: Sequence[slice]) -> list[Any]:
 def _merged(
     graphs: list[Future], sizes: list[int], client: Client
 ) -> tuple[list[Future], list[int]]:
-    """Merge parts, as each costs the scheduler time per iteration; return them and their sizes."""
+    """Merge parts, because each takes scheduler time per iteration; return parts and sizes."""
     threads = max(1, sum(client.nthreads().values()))
     most = min(max(threads, sum(sizes) // _PART_ROWS), _PARTS_PER_THREAD * threads)
     group = math.ceil(len(graphs) / most)
@@ -256,7 +256,7 @@ def _with_views(
     rows: slice,
     *arguments: Any,
 ) -> Any:
-    """Do the work on blocks of all views, in the memory of a worker."""
+    """Call `work` with blocks of all views, in the memory of a worker."""
     views = [View(name, np.asarray(block)) for name, block in zip(names, blocks, strict=True)]
     for view in views:
         if view.array.shape[0] != rows.stop - rows.start:

@@ -25,7 +25,7 @@ from omcal.method.rows import AbstractRows, Assignment, Sums
 
 _FAN_IN = 8  # results per addition on a worker
 
-State = tuple[Any, Sums]  # F, and the sums over it
+State = tuple[Any, Sums]  # F, and sums over F
 
 
 @sizeof.register(AnchorGraphs)  # type: ignore[untyped-decorator]
@@ -36,9 +36,9 @@ def _size_of_graphs(graphs: AnchorGraphs) -> int:
 class ClusterRows(AbstractRows):
     """Parts that stay on the workers; an iteration sends one step and returns one sum.
 
-    The F of a part is the result of a task that has the part and its last F as input, and is
-    never changed afterwards. So the scheduler knows how each came about: where a worker dies it
-    makes the part again from the data, and its F again by the same steps.
+    The F of a part is the result of a task whose input is the part and its previous F; it never
+    changes afterwards. So the scheduler knows the origin of each F: if a worker dies, the scheduler
+    computes the part from the data and F by the same steps again.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class ClusterRows(AbstractRows):
     sizes : sequence of int
         Number of rows of each.
     make : callable
-        Returns rows from the graphs of a part and its F (None: zero), which it may change.
+        Function of the graphs of a part and its F (None: zero) that returns rows; it may change F.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ClusterRows(AbstractRows):
         *columns: Iterable[Any],
         common: Sequence[Any] = (),
     ) -> list[Any]:
-        """Submit a task per part to the worker that holds it, or to another if that one is gone."""
+        """Submit a task per part to the worker that holds it, or to another if that has died."""
         return submit_each(self._client, name, function, *columns, common=common, homes=self._homes)
 
     def _total(self, name: str, futures: Sequence[Any], take: Callable[[Any], Any]) -> Any:
@@ -116,7 +116,7 @@ class ClusterRows(AbstractRows):
 
 @dataclass(frozen=True)
 class Located:
-    """A sum over parts, and the workers that held them."""
+    """A sum over parts, and the workers that hold them."""
 
     value: Any
     homes: dict[int, str]
@@ -133,9 +133,9 @@ def submit_each(
     common: Sequence[Any] = (),
     homes: Mapping[int, str] = MappingProxyType({}),
 ) -> list[Any]:
-    """Submit function(*entries, *common) for the entries of the columns; one task without any.
+    """Submit function(*entries, *common) for the entries of the columns; one task without columns.
 
-    `homes` holds the workers that task i should run on, if they still exist.
+    `homes` has the workers on which task i should run, if they still exist.
     """
     token, futures = uuid.uuid4().hex, []
     for i, given in enumerate(zip(*columns, strict=True) if columns else [()]):
@@ -146,7 +146,7 @@ def submit_each(
 
 
 def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
-    """Return the sum of results in their order; the workers do all but the last additions."""
+    """Return the sum of results in order; the workers do all but the last additions."""
     level = list(futures)
     while len(level) > _FAN_IN:
         groups = [level[i : i + _FAN_IN] for i in range(0, len(level), _FAN_IN)]
@@ -157,14 +157,14 @@ def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
 
 @contextmanager
 def clear_errors(client: Client) -> Iterator[None]:
-    """Turn the loss of the scheduler or of workers into a ConnectionError with a remedy."""
+    """Convert the loss of the scheduler or of workers to an error with a remedy."""
     try:
         yield
     except (CancelledError, distributed.comm.CommClosedError, distributed.TimeoutError) as error:
         raise ConnectionError(
             f"the Dask scheduler at {client.scheduler.address if client.scheduler else '?'} was "
             "lost, or the work was cancelled there; connect to a new cluster and fit again (with "
-            "checkpoint= the fit goes on where it was)."
+            "checkpoint= the fit continues from its checkpoint)."
         ) from error
     except KilledWorker as error:
         raise RuntimeError(

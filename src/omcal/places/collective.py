@@ -28,8 +28,8 @@ _CHECKSUM_BITS = 20  # squares of 20 bits sum exactly over a thousand ranks
 class OnRanks(ScannedPlace):
     """The rows of this rank at an inner place; the other ranks hold the other rows.
 
-    All ranks take the same steps from the same sums and end with the same model, each with the
-    labels of its own rows. A rank may have no rows. The first rank with rows chooses the anchors.
+    All ranks do the same steps from the same sums and end with the same model and the labels of
+    their own rows. A rank may have no rows. The first rank with rows chooses the anchors.
     """
 
     supported_options = frozenset({"group", "device", "memory_limit", "scratch_dir"})
@@ -73,7 +73,7 @@ class OnRanks(ScannedPlace):
         self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
         built: list[Iterator[AbstractRows]] = []
-        made: list[AbstractRows] = []  # handed on at once, so that no reference stays
+        made: list[AbstractRows] = []  # passed on at once, so that no reference stays
 
         def work() -> None:
             if not self.views.n:
@@ -100,8 +100,8 @@ class OnRanks(ScannedPlace):
 class RankRows(AbstractRows):
     """The rows of this rank, or None; their results are summed over all ranks.
 
-    A sweep takes one message. With the sums it carries whether some rank wants to stop, and a
-    checksum of the step: ranks that take different steps must not go on.
+    A sweep takes one message. Besides the sums it contains whether some rank wants to stop, and a
+    checksum of the step: ranks with different steps must stop.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class RankRows(AbstractRows):
         self._ranks = ranks
         self._rows = rows
         self._shape = shape
-        ranks.wants_stop = ranks.stops = False  # a wish to stop ends one run
+        ranks.wants_stop = ranks.stops = False  # a request to stop ends one run
 
     def gram(self) -> Floats:
         V, m, _ = self._shape
@@ -145,7 +145,7 @@ class RankRows(AbstractRows):
 
         def work() -> Floats:
             nonlocal own
-            # As long as the message of a sweep, so that a rank that sweeps instead is detected.
+            # Same length as the message of a sweep, so that a rank that sweeps instead is detected.
             counts = np.zeros(self._size)
             if self._rows is not None:
                 own = self._rows.assign(alpha, P, R, G, runner_up=runner_up)
@@ -161,7 +161,7 @@ class RankRows(AbstractRows):
         return V * m * c + 2 * c * c
 
     def _together(self, work: Callable[[], Array], *step: Floats) -> Floats:
-        """Return the sum of the ranks' results, after a check that all take the same step."""
+        """Return the sum of the results of the ranks, after checking that all do the same step."""
         checksum = 0
         for array in step:
             checksum = zlib.crc32(np.ascontiguousarray(array).tobytes(), checksum)
@@ -169,7 +169,7 @@ class RankRows(AbstractRows):
         head = np.array([self._ranks.wants_stop, checksum, checksum**2], dtype=np.float64)
         total = self._ranks.sum(lambda: np.append(head, work()), (len(head) + self._size,))
         stops, first, second = total[: len(head)].tolist()
-        # The variance of equal numbers is zero, and sums of integers are exact.
+        # Equal checksums have variance zero, and sums of integers are exact.
         if int(second) * self._ranks.size != int(first) ** 2:
             raise RuntimeError(
                 "the ranks came to different numbers from the same sums, as unlike processors or "

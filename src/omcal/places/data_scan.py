@@ -1,4 +1,4 @@
-"""One scan of all blocks of rows: the statistics and samples that scalings and anchors need."""
+"""One scan of all blocks of rows, for the statistics and samples of scalings and anchors."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from omcal.places.team import Team
 from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, MissingValuesError, View, Views, count_nonfinite
 
-MOST_SAMPLED = 1024  # samples that stay in memory, to test the result on
-_MARKED = 16  # every 16th row goes into the checksum of a block
+MOST_SAMPLED = 1024  # most samples to keep in memory for testing the result
+_MARKED = 16  # the checksum of a block covers every 16th row
 
 
 @dataclass(frozen=True)
 class BlockStats:
     """Statistics of some blocks, to which later blocks can be added."""
 
-    moments: tuple[Moments | None, ...] = ()  # of each view; None where not needed
+    moments: tuple[Moments | None, ...] = ()  # per view; None if not needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
-    present: tuple[Array, ...] = ()  # which rows of the sample are in which views
-    absent: Array | int = 0  # number of absent samples of each view
+    present: tuple[Array, ...] = ()  # mask: rows of the sample × views
+    absent: Array | int = 0  # number of absent samples per view
     block_checksums: dict[int, int] = field(default_factory=dict)
 
     def __add__(self, other: BlockStats) -> BlockStats:
@@ -48,8 +48,8 @@ class BlockStats:
 class DataScan:
     """The rows to scan, and the scalings and anchors that follow from them.
 
-    The moments cover all rows, and the samples for the anchors are the same as from views in
-    memory: where the rows live does not show in the result.
+    The moments cover all rows, and the samples for the anchors are the same as for views in memory:
+    the result does not depend on the place of the rows.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class DataScan:
     ) -> None:
         self._n = n
         self._settings = settings
-        self.kept: Views | None = None  # samples in every view, in random order, once finished
+        self.kept: Views | None = None  # after `finish`: samples in every view, in random order
         self._random_states = random_states
         self._plans = plans
         self.shared = [plan.shared for plan in plans]  # the parts that a scan needs
-        self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
+        self._rows: Array | None = np.empty(0, dtype=np.int64)  # all drawn rows; None: all rows
         self._drawn: list[Array | None] = []
         how = (settings.n_anchors, settings.anchors)
         self._in_span = span_pays(n, widths, settings, len(random_states))
@@ -78,14 +78,14 @@ class DataScan:
             self._rows = np.unique(np.concatenate(known)) if known else None
 
     def sampled(self, rows: slice) -> slice | Array:
-        """Return the rows of a block that belong to a sample, counted from its first."""
+        """Return the rows of a block that belong to a sample, counted from its start."""
         if self._rows is None:
             return slice(None)
         first, last = np.searchsorted(self._rows, [rows.start, rows.stop])
         return np.asarray(self._rows[first:last] - rows.start)
 
     def wants(self, rows: slice) -> bool:
-        """Whether a block must be read."""
+        """Whether a block must be read for the scan."""
         sampled = self.sampled(rows)
         looks = any(plan.looks for plan in self._plans)
         return looks or isinstance(sampled, slice) or len(sampled) > 0
@@ -142,7 +142,7 @@ def scaling_plans(
 ) -> list[ScalingPlan]:
     """Return plans of the scalings; only the plans of the leader have all statistics.
 
-    `sample` returns blocks of rows, and is called only where the plans need them.
+    `sample` returns blocks of rows; it is called only if the plans need them.
     """
     needed = any(needs_sample(scale, name) for name in views.names)
     blocks = sample() if needed else []
@@ -168,7 +168,7 @@ def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
 def scan(
     block: Views, rows: slice, sampled: slice | Array, *, first: int, plans: Sequence[ScalingPlan]
 ) -> BlockStats:
-    """Scan a block of rows in memory; `first` is the number of row 0 among the rows of all."""
+    """Scan a block of rows in memory; `first` is the number of its first row among all rows."""
     finite_block(block)
     start = first + rows.start
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
@@ -195,7 +195,7 @@ def block_checksum(block: Views) -> int:
 
 
 def require_same(block: Views, rows: slice, checksum: int | None) -> None:
-    """Raise where the checksum of a block differs from that of the first read, if it was read."""
+    """Raise if the checksum of a block differs from that of its first read, if there was one."""
     if checksum is not None and checksum != block_checksum(block):
         raise ValueError(
             f"rows {rows.start} to {rows.stop - 1} have changed since they were first read; the "
@@ -204,7 +204,7 @@ def require_same(block: Views, rows: slice, checksum: int | None) -> None:
 
 
 def finite_block(block: Views) -> Views:
-    """Return a block; raise where a value is not finite, which a fit then counts in all rows."""
+    """Return a block; raise if a value is not finite (the fit then counts them in all rows)."""
     for view in block:
         if any(count_nonfinite(view.array, view.present)):
             raise MissingValuesError(
@@ -214,7 +214,7 @@ def finite_block(block: Views) -> Views:
 
 
 def stacked(blocks: tuple[Matrix, ...]) -> Matrix:
-    """Return blocks of rows as one, which is sparse if one of them is."""
+    """Return blocks of rows as one matrix, which is sparse if one of them is."""
     if any(map(sparse.issparse, blocks)):
         return sparse.vstack(blocks, format="csr")
     return np.concatenate(blocks)

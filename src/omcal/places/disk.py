@@ -31,13 +31,13 @@ from omcal.views.view import Views
 logger: logging.Logger = logging.getLogger("omcal")
 
 _READ_BYTES = 1 << 24  # large enough to be read at full speed
-_PART_ROWS = 4096  # parts in scratch files have a multiple of this
+_PART_ROWS = 4096  # rows per part in scratch files, or a multiple
 
 
 class OnDisk(InBlocks):
-    """Views, or rows, larger than the memory: read in blocks, twice in all.
+    """Views, or rows, larger than memory: read in blocks, twice in all.
 
-    Graphs stay in memory where they fit the limit, else in scratch files.
+    Graphs stay in memory if they fit the limit, else in scratch files.
     """
 
     supported_options = frozenset({"memory_limit", "scratch_dir"})
@@ -141,7 +141,7 @@ class _RowStore:
 
     @contextmanager
     def _part(self, rows: slice, scratch: Scratch) -> Iterator[AbstractRows]:
-        """Make some rows for one use, and release their memory."""
+        """Create rows for one use, and release their memory afterwards."""
         try:
             yield self._make(self._graphs[rows], F=self._F[rows])
         finally:

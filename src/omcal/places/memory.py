@@ -32,14 +32,14 @@ from omcal.method.updates import stack_by_view
 from omcal.places.base import OutputKind, Place, SampledGraphs, collect, sample_rows
 from omcal.views.view import Views
 
-# Graphs up to this size stay with a fitted model, so that it can be described without its data:
-# that is a million samples in five views. Larger ones would fill the memory unnoticed.
+# Graphs up to this size stay in a fitted model, so that it can be described without its data. A
+# million samples in five views have this size. Larger graphs would fill the memory unnoticed.
 LARGEST_KEPT = 1 << 28
-# Graphs of several runs are made in one pass where they take less together, and always two. They
-# are to fit into the memory that a run by itself takes to choose its anchors.
+# Graphs of several runs are made in one pass if all take less than this, and of two runs always.
+# They should fit into the memory that a run needs for choosing its anchors.
 TOGETHER = 1 << 25
 
-# A fixed block size, so that the order of summation depends on nothing but n.
+# A fixed block size, so that the order of summation depends only on n.
 _BLOCK = 8192
 
 
@@ -78,7 +78,7 @@ class InMemory(Place):
         return views.n * row_bytes(len(views), n_neighbors, 1, n_anchors, views.dtype)["graphs"]
 
     def sample_graphs(self, number: int) -> SampledGraphs:
-        """Return all graphs up to 256 MB: kept ones, or built once more."""
+        """Return all graphs if they take at most 256 MiB: stored ones, or built again."""
         if self._kept:
             return SampledGraphs(self._kept[number])
         model = self._built[number].alone
@@ -119,8 +119,8 @@ def join_in_memory(runs: Sequence[Assignment], n_clusters: int) -> MemoryRows:
 class MemoryRows(AbstractRows):
     """All rows in memory, swept in blocks by threads.
 
-    The pass is one compiled function where `compiled` asks for it, else SciPy's and BLAS's
-    products. A given F is gone on from, and written to.
+    The pass is a compiled function with `compiled`, otherwise products of SciPy and BLAS. If F is
+    given, sweeps start from it and write to it.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class MemoryRows(AbstractRows):
         self.graphs = graphs
         self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), graphs.weights.dtype) if F is None else F
-        # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
+        # The SciPy format of the graphs is larger, so it is kept only if every pass needs it.
         self._sparse = {}
         if not compiled:
             for rows in row_blocks(graphs.n, _BLOCK):
@@ -168,7 +168,7 @@ class MemoryRows(AbstractRows):
             new = old @ R
             new += S @ Q
             np.maximum(new, 0, out=new)
-            # In float32 the objective would lose up to three digits.
+            # With float32 sums the objective would lose up to three digits.
             wide = new.astype(np.float64, copy=False)
             sums = Sums(St @ wide, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
             self.F[rows] = new

@@ -19,8 +19,8 @@ Part = AbstractRows | Callable[[], AbstractContextManager[AbstractRows]]
 class ChunkedRows(AbstractRows):
     """The rows of several parts, in order; the sums of the parts are added.
 
-    A part may be a function that returns a context manager: its rows exist during one use only.
-    With `at_once` a thread waits for each part: for parts that are on different devices.
+    A part may be a function that returns a context manager: its rows then exist during one use
+    only. With `at_once` each part has a thread, for parts on different devices.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 # An error on one rank is raised on all of them, as an error of the same kind.
 _KINDS = (ValueError, TypeError, MemoryError, OSError, ImportError, RuntimeError)
-_NAMED = 3  # ranks that a message lists
+_NAMED = 3  # most ranks to list in a message
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Failure:
 class Ranks(Team):
     """The ranks of a group; all of them call the same methods in the same order.
 
-    Each method takes work that every rank, or one of them, does by itself. If it fails on one
-    rank, all ranks raise an error that names this rank.
+    Methods take a function that every rank, or one rank, calls. If it fails on one rank, all ranks
+    raise an error that names this rank.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Ranks(Team):
         self.wants_stop = self.stops = False
         if self.rank < 0:
             raise ValueError(
-                f"group={group!r} does not hold this process; fit on its members alone."
+                f"group={group!r} does not contain this process; call fit on its members only."
             )
-        # NCCL takes nothing from the memory of the host; a group with both sends from there.
+        # NCCL cannot send from host memory; a group with both backends can.
         on_host = self._dist.get_backend_config(self._group) not in ("nccl", "cuda:nccl")
         self._device = "cpu" if on_host else torch.device("cuda", torch.cuda.current_device())
 
@@ -69,7 +69,7 @@ class Ranks(Team):
         return self.rank == self.leader
 
     def check_same(self, facts: Mapping[str, str], n_rows: int, least: int = 2) -> int:
-        """Raise where ranks state different facts; the first rank with rows becomes the leader."""
+        """Raise if ranks have different facts; the first rank with rows becomes the leader."""
         stated = {"the version of PyTorch": torch.version.__version__, **facts}
         met = self.each(lambda: (n_rows, stated))
         self.sizes = [size for size, _ in met]
@@ -88,7 +88,7 @@ class Ranks(Team):
     def any_stops(self, stop: bool) -> bool:
         """Whether some rank wanted to stop before the last sweep.
 
-        The wish of this rank is sent with the next sweep, so that it takes no message of its own.
+        The request of this rank is sent with the next sweep, so that no extra message is needed.
         """
         self.wants_stop |= stop
         return self.stops
@@ -109,7 +109,7 @@ class Ranks(Team):
         return self._exchanged(*_done(work))
 
     def _exchanged(self, value: Any, error: Exception | None) -> list[Any]:
-        """Return the value of each rank on all ranks, or raise the errors that some have."""
+        """Return the value of each rank on all ranks, or raise the errors of ranks that failed."""
         found: list[Any] = [None] * self.size
         with self._explaining():
             told = value if error is None else Failure.of(error)
@@ -137,9 +137,9 @@ class Ranks(Team):
         return result
 
     def sum(self, work: Callable[[], Array], shape: tuple[int, ...]) -> Floats:
-        """Return the sum of the ranks' results in float64, with the same bits on all ranks.
+        """Return the sum of the results of the ranks in float64, with the same bits on all ranks.
 
-        It takes one message; only where the work fails on a rank, another one tells how.
+        It takes one message, and a second one only if the work fails on a rank.
         """
         value, error = _done(work)
         vector = np.zeros(1 + math.prod(shape))
@@ -161,7 +161,7 @@ class Ranks(Team):
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn a lost connection or a time-out of torch.distributed into a ConnectionError."""
+        """Convert a lost connection or a time-out of torch.distributed to a ConnectionError."""
         try:
             yield
         except RuntimeError as error:
@@ -169,16 +169,15 @@ class Ranks(Team):
             raise ConnectionError(
                 f"rank {self.rank} of {self.size} has lost the other ranks: one of them has ended, "
                 "and its own message says why, or did not come within the time-out of the group "
-                f"({reason}); start all of them again (with checkpoint= the fit goes on where it "
-                "was)."
+                f"({reason}); start all of them again (with checkpoint= the fit continues from "
+                "it)."
             ) from error
 
 
 def start_group() -> None:
     """Create the default gloo group of the processes that torchrun has started, or restarted.
 
-    `torch.distributed.init_process_group` may give a restarted process an address that belonged
-    to another one before.
+    `torch.distributed.init_process_group` may give a restarted process an old address.
     """
     dist = torch.distributed
     store, rank, size = next(dist.rendezvous("env://"))
@@ -216,7 +215,7 @@ def _done(work: Callable[[], Result]) -> tuple[Any, Exception | None]:
 
 
 def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
-    """Raise if some rank has failed; `own` is the error of this one."""
+    """Raise if some rank has failed; `own` is the error of this rank."""
     failures = {rank: one for rank, one in found.items() if isinstance(one, Failure)}
     if not failures:
         return
@@ -228,7 +227,7 @@ def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
 
 
 def _require_same(said: Sequence[Mapping[str, str]]) -> None:
-    """Raise where ranks differ in a fact that several of them state."""
+    """Raise if ranks differ in a fact that several of them have."""
     differing = []
     for name in dict.fromkeys(name for facts in said for name in facts):
         stated = {rank: facts[name] for rank, facts in enumerate(said) if name in facts}

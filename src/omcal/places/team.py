@@ -22,7 +22,7 @@ class Team:
     """
 
     rank: int = 0
-    is_leader: bool = True  # whether this process does the work that is done once
+    is_leader: bool = True  # whether this process does the work for all
 
     @property
     def first_row(self) -> int:
@@ -30,9 +30,9 @@ class Team:
         return 0
 
     def check_same(self, facts: Mapping[str, str], n_rows: int, least: int = 2) -> int:
-        """Raise where processes state different facts; return the number of rows of all.
+        """Raise if processes have different facts; return the number of rows of all processes.
 
-        Raise also where all together have fewer rows than `least`.
+        Raise also if all together have fewer rows than `least`.
         """
         return n_rows
 
@@ -41,7 +41,7 @@ class Team:
         return work()
 
     def each(self, work: Callable[[], Result]) -> list[Result]:
-        """Return the result of the work of each process, on all of them; keep it small."""
+        """Return the results of the work of all processes, on each process; keep them small."""
         return [work()]
 
     def added(self, work: Callable[[], Result]) -> Result:
@@ -58,7 +58,7 @@ class Team:
 
     @contextmanager
     def reporting_failures(self) -> Iterator[None]:
-        """Tell the other processes of an error in the block, before their first meeting."""
+        """Report an error in the block to the other processes, before they first meet."""
         yield
 
 
@@ -75,7 +75,7 @@ def team_of(group: Any) -> Team:
 
 
 def facts_of(views: Views) -> dict[str, str]:
-    """Describe the views as all processes must state them; types are stated where rows exist."""
+    """Return facts on the views that must agree on all processes; types only with rows."""
     facts = {"the views": ", ".join(map(repr, views.names))}
     for view in views:
         facts[f"the number of features of view {view.name!r}"] = str(view.width)

@@ -46,7 +46,7 @@ def sample_map(
     Parameters
     ----------
     positions : array-like of shape (n, 2)
-        For example of `omcal.report.model_layout`.
+        For example from `omcal.report.model_layout`.
 
     Examples
     --------
@@ -214,14 +214,14 @@ def certainty(
 ) -> Axes:
     """Draw the certainty of the samples of each cluster, the least certain cluster first.
 
-    A bar reaches from quartile to quartile, with a gap at the median; the line holds nine tenths.
+    A bar spans the quartiles, with a gap at the median; the line spans nine tenths of the samples.
 
     Parameters
     ----------
     values : array-like of shape (n,) or (n, n_clusters)
-        Certainties between 0 and 1, for example `certainty_` of a `Consensus`; or the soft
-        indicator F of `model.transform`, of which the tie to the own cluster less that to the
-        next is taken, as a share of all ties.
+        Certainties between 0 and 1, for example `certainty_` of a `Consensus`. Or the soft
+        indicator F of `model.transform`: then the certainty is the tie to the sample's cluster less
+        that to the next, as a share of all ties.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def certainty(
 
 
 def _titles(clusters: Iterable[int], cluster_names: Sequence[str] | None) -> list[str]:
-    """Return the names of clusters, or their numbers where they have none."""
+    """Return the names of clusters, or their numbers if they have no names."""
     numbers = [int(cluster) for cluster in clusters]
     if cluster_names is None:
         return [str(number) for number in numbers]
@@ -332,7 +332,7 @@ def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
         "stability by chance": found.chance,
     }
     for i, (title, values) in enumerate(curves.items()):
-        # Each is drawn in parts of its own largest value: only their shapes are compared.
+        # Each curve is divided by its largest value: only the shapes are compared.
         shares = np.asarray(values, dtype=np.float64)
         shares = shares / max(float(np.nanmax(np.abs(shares))), 1e-12)
         style = f"{'osD'[i]}-"

@@ -42,7 +42,7 @@ Examples"""
 
 def on_axes(draw: F) -> F:
     """Document the Axes of a drawing function, and the parameters that it shares with others."""
-    if draw.__doc__:  # python -OO has none
+    if draw.__doc__:  # python -OO removes docstrings
         own, examples = inspect.cleandoc(draw.__doc__).split("\n\nExamples")
         given = inspect.signature(draw).parameters
         labels = _LABELS if "labels" in given else ""
@@ -68,7 +68,7 @@ def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     values = of_shape("objective", objective, (0,), "one value per iteration, as in objective_")
     ax = new_axes(ax)
     iterations = np.arange(1, len(values) + 1)
-    # Markers tell single iterations apart as long as there are few of them.
+    # Markers show single iterations, if there are few.
     marker = "o" if len(values) <= 30 else ""
     ax.plot(iterations, values, color=BLUE, linewidth=1.8, marker=marker, markersize=4)
     ax.set(xlabel="iteration", ylabel="objective")
@@ -123,7 +123,7 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | Non
     if B.ndim != 2 or B.shape[0] != B.shape[1] or B.size == 0:
         raise ValueError(f"B has shape {B.shape}; give a square matrix, samples × samples.")
     ax = new_axes(ax)
-    # A few very similar pairs must not decide the darkest colour.
+    # A few very similar pairs must not determine the darkest colour.
     darkest = np.quantile(B[B > 0], 0.98) if (B > 0).any() else 1.0
     ax.imshow(B, cmap="Blues", vmin=0.0, vmax=darkest, interpolation="nearest")
     for boundary in np.asarray([] if boundaries is None else boundaries):
@@ -140,8 +140,8 @@ def sample_similarity(graph: ArrayLike) -> Floats:
     Parameters
     ----------
     graph : array-like of shape (n, m)
-        Rows of an anchor graph S. A learned consensus graph may have negative entries; they
-        enter D by their size, so that no column's sum is zero or negative.
+        Rows of an anchor graph S. A learned consensus graph may have negative entries; their
+        absolute values enter D, so that no column sum is zero or negative.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def sample_similarity(graph: ArrayLike) -> Floats:
     """
     S = of_shape("graph", graph, (0, 0), "a matrix, samples × anchors")
     degree = np.abs(S).sum(axis=0)
-    # An anchor that no sample is tied to joins no samples.
+    # An anchor without tied samples has no effect.
     inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
     return np.asarray((S * inverse) @ S.T)
 
@@ -308,13 +308,13 @@ def scores_by_method(
 
 
 def _power_of_ten(value: float) -> str:
-    """Return 10⁻³ for 0.001; other numbers as they are."""
+    """Return 10⁻³ for 0.001, and other numbers unchanged."""
     exponent = round(np.log10(value)) if value > 0 else 0
     return f"$10^{{{exponent}}}$" if np.isclose(value, 10.0**exponent) else f"{value:g}"
 
 
 def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...], meaning: str) -> Floats:
-    """Return numbers of a given shape, in which 0 stands for any length above 0; else raise."""
+    """Return numbers of a given shape, where 0 stands for any positive length; else raise."""
     array = np.asarray(values, dtype=np.float64)
     lengths = zip(array.shape, shape, strict=False)
     if array.ndim != len(shape) or any(n != (given or max(n, 1)) for n, given in lengths):
@@ -338,7 +338,7 @@ def open_frame(ax: Axes, grid: Literal["", "x", "y"] = "") -> Axes:
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> Axes:
-    """Name rows that go from top to bottom, and open the frame; return ax."""
+    """Label rows from top to bottom, and open the frame; return ax."""
     ax.set_yticks(range(len(names)), labels=list(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)

@@ -1,7 +1,7 @@
 """Marks of the clusters: ten colours, then six shapes, the same in figures and reports.
 
-The colours differ by at least 17 (CIEDE2000) for usual colour vision and for each of its three
-deficiencies, on a white page and on a dark one. With the shapes there are 60 marks.
+The colours differ by at least 17 (CIEDE2000) for normal colour vision and its three deficiencies,
+on a white and on a dark page. With the shapes there are 60 marks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A report of a clustering: one HTML file that needs nothing else."""
+"""A report of a clustering in one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["model_layout", "write_report"]
 
 _MOST_NEAR = 5
-# Bytes of a file: 1 MB at 10⁴ samples and 6 MB at 10⁵, less a margin.
+# Bytes of a file: at most 1 MB for 10⁴ samples and 6 MB for 10⁵, less a margin.
 _FIXED, _PER_SAMPLE = 400_000, 54
 
 
@@ -55,9 +55,9 @@ def write_report(
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.
 
-    The file opens from disk in any browser of the last years and needs no network: what to trust
-    and what to doubt, a map of the samples to work with, the features of each cluster, the views.
-    Its map shows up to 100,000 samples; of more a random choice is drawn, and the file says so.
+    The file opens in any recent browser and needs no network. It shows reasons to trust and to
+    doubt the result, an interactive map of the samples, the features of each cluster, and the
+    views. The map shows at most 100,000 samples, drawn at random, and states it.
 
     Parameters
     ----------
@@ -66,9 +66,8 @@ def write_report(
     path : str or path-like
         The file to write; it is replaced where it exists.
     X : as in `fit`, optional
-        The data that the model was fitted to; not needed where the model has kept its graphs, as
-        after a fit on the CPU to data in memory. The features of the clusters are shown only with
-        it.
+        The data that the model was fitted to. It is not needed if the model has kept its graphs, as
+        after a fit on the CPU to data in memory, except for the features of the clusters.
     y : array-like of shape (n,), optional
         Known classes, to compare the clusters with.
     names : sequence of length n, optional
@@ -78,8 +77,8 @@ def write_report(
     columns : mapping, optional
         Name -> one value for each sample, numbers or categories, to colour the map by.
     positions : array-like of shape (n, 2), optional
-        Own positions for the map, such as those of UMAP. By default the samples are laid out by
-        their neighbours in the scaled views, or in the anchor graphs where X is not given.
+        Positions for the map, such as those of UMAP. By default the samples are laid out by their
+        neighbours in the scaled views, or without X in the anchor graphs.
     title : str, optional
         Title of the page.
     source : str
@@ -95,7 +94,7 @@ def write_report(
     drift : omcal.model.drift.Drift, optional
         A comparison of the samples with those of an earlier fit, shown in a section of its own.
     random_state : int, default=0
-        Seed of the random choices of the report; it has no influence on the model.
+        Seed of the random choices of the report; it has no effect on the model.
 
     Returns
     -------
@@ -120,7 +119,7 @@ def write_report(
     if X is not None:  # which it compares with the fit
         described = model.describe_clusters(X, feature_names=feature_names, present=present)
     elif feature_names is not None:
-        raise ValueError("feature_names are those of X; pass X as well.")
+        raise ValueError("feature_names are for X; pass X as well.")
     found = Findings(
         model,
         graphs_of(model, X, present),
@@ -154,7 +153,7 @@ def write_report(
 
 
 def payload(f: Findings, spent: int) -> dict[str, Any]:
-    """Return the data of a page of which `spent` bytes are written already."""
+    """Return the data of a page that already has `spent` bytes."""
     rows, evidence = f.map_rows, f.evidence
     packed = Packed()
     packed.add("xy", np.round(f.map.positions * 65535).astype("u2"))
@@ -177,7 +176,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     near = _nearest(f, packed, spent)
     packed.add("near", (near & 0xFFFF).astype("u2"))
     if len(rows) >= 0xFFFF:
-        # Apart, because nearly all of it is the same and takes no room.
+        # In a separate array, because it is nearly constant and compresses well.
         packed.add("near_high", (near >> 16).astype("u1"))
     return {
         "map": {
@@ -201,7 +200,7 @@ def _small_codes(codes: Array) -> Array:
 
 
 def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]:
-    """Return the choices that the map can be coloured by."""
+    """Return the choices for the colours of the map."""
     clusters = [f.cluster_title(c) for c in range(len(f.sizes))]
     found: list[dict[str, Any]] = [{"title": "cluster", "array": "cluster", "names": clusters}]
     if class_names is not None:
@@ -214,7 +213,7 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
 
 
 def _nearest(f: Findings, packed: Packed, spent: int) -> NDArray[np.uint32]:
-    """Return as many nearest samples per view as a file of its size has room for."""
+    """Return as many nearest samples per view as fit into the size limit of the file."""
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
     each = n * len(f.view_names) * (2 if n < 0xFFFF else 2.2) * 4 / 3

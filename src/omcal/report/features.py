@@ -1,4 +1,4 @@
-"""Write a card per cluster: its features, view by view, with small distributions."""
+"""Write a card per cluster with its features, view by view, and small histograms."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from omcal.report.html import (
 from omcal.report.html import table as html_table
 from omcal.views.mixed import level_titles
 
-MOST_ROWS = 900  # of all cards together
+MOST_ROWS = 900  # rows of all cards together
 _OPEN = 10  # cards that are open at first
 _LONGEST = 60
 _TYPICAL = 4
-_FEW_UNNAMED = 2  # features that have only numbers say little
+_FEW_UNNAMED = 2  # features without names have little meaning
 
 
 def features(f: Findings) -> Section | None:
-    """Return a card per cluster; None where the data were not at hand."""
+    """Return a card per cluster; None if the data were not given."""
     found = f.description
     if found is None:
         return None
@@ -96,7 +96,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
 
 
 def _summary(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
-    """Return the two largest effects of all views, for a closed card; a category by its shares."""
+    """Return the two largest effects of all views for a closed card; categories by their shares."""
     best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
     listed = " and ".join(
         f"{escape(shortened(feature.feature, 24))} {feature.share:.0%}, elsewhere "
@@ -110,7 +110,7 @@ def _summary(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
 
 
 def _named(feature: str) -> str:
-    """Return the name of a feature in a sentence; numbers stand for features without names."""
+    """Return the name of a feature for a sentence; features without names have numbers."""
     return escape(shortened(f"feature {feature}" if feature.isdecimal() else feature, 24))
 
 
@@ -121,7 +121,7 @@ def _effect(feature: FeatureEffect) -> Cell:
 
 
 def distribution(feature: FeatureEffect) -> Html:
-    """Draw two histograms on each other, 60 by 18; the taller bin of both is the height."""
+    """Draw two overlaid histograms, 60 by 18; the tallest bin of both has the full height."""
     top = max(*feature.inside, *feature.outside, 1e-12)
     inside = "".join(
         f"M{6 * k} 18V{18 - round(17 * value / top)}h5V18Z"

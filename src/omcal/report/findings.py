@@ -1,4 +1,4 @@
-"""Compute everything that a report shows, and nothing of how it looks: evidence, columns, a map."""
+"""Compute the contents of a report, without its layout: evidence, columns, a map."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from omcal.model.drift import Drift
     from omcal.select import ClusterTree
 
-MISSING = 255  # of the 256 shades of a number
-_FEW = 12  # different integers up to which they are categories
-_MOST = 200  # categories; the rarest are put together
+MISSING = 255  # code of missing numbers among the 256 shades
+_MOST_INTEGERS = 12  # integers with at most this many distinct values are categories
+_MOST_CATEGORIES = 200  # the rarest are merged
 
 
-Scale = dict[str, Any]  # what the script of the page needs to name the values
+Scale = dict[str, Any]  # for the script of the page: how to display the values
 _BLOCK = 8192
-_LARGEST_CELL = 2000  # samples that are compared with one another
+_LARGEST_CELL = 2000  # most samples to compare with one another
 MAP_SAMPLES = 100_000
 RESAMPLES = 5
-LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
+LEAST_OF_A_CLUSTER = 10  # least number on the map, unless the cluster is smaller
 EXAMPLES = 5
-BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
+BETWEEN = 0.1  # a sample with at most this certainty lies between two clusters
 
 
 def read_columns(columns: Mapping[str, Any], n: int) -> list[tuple[Scale, Array]]:
-    """Check the columns that a user has given and turn them into shades and codes, as bytes."""
+    """Check the columns of a user and convert them to shades and codes, as bytes."""
     found = []
     for k, (name, values) in enumerate(columns.items()):
         array = one_per_sample(f"columns[{name!r}]", values, n)
         continuous = array.dtype.kind == "f" or (
-            array.dtype.kind in "iu" and len(np.unique(array)) > _FEW
+            array.dtype.kind in "iu" and len(np.unique(array)) > _MOST_INTEGERS
         )
         scale, codes = _shades(array) if continuous else _codes(array)
         found.append(({"title": str(name), "array": f"column{k}"} | scale, codes))
@@ -77,8 +77,8 @@ def _shades(array: Array) -> tuple[Scale, Array]:
 
 
 def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
-    """Return shades, 0 to 254 between low and high, and 255 where there is no value."""
-    # Halved first: the span of the largest numbers is no number.
+    """Return shades, 0 to 254 between low and high; 255 for missing values."""
+    # Halved first, because the range of very large numbers overflows.
     part = (x / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
     shades = np.floor(np.clip(np.nan_to_num(part), 0, 1) * (MISSING - 1) + 0.5)
     return np.where(np.isnan(x), MISSING, shades).astype(np.uint8)
@@ -88,9 +88,9 @@ def _codes(array: Array) -> tuple[Scale, Array]:
     texts = np.array([str(value) for value in array.tolist()])
     names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     categories = names.tolist()
-    if len(names) > _MOST:
-        kept = np.sort(np.argsort(-counts, kind="stable")[: _MOST - 1])
-        place = np.full(len(names), _MOST - 1)
+    if len(names) > _MOST_CATEGORIES:
+        kept = np.sort(np.argsort(-counts, kind="stable")[: _MOST_CATEGORIES - 1])
+        place = np.full(len(names), _MOST_CATEGORIES - 1)
         place[kept] = np.arange(len(kept))
         codes, categories = place[codes], [*names[kept].tolist(), "other"]
     return {"names": categories}, codes.astype(np.uint8)
@@ -98,24 +98,24 @@ def _codes(array: Array) -> tuple[Scale, Array]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How sure the cluster of each sample is, and by which views; NaN where it is absent."""
+    """Certainty of the cluster of each sample, and the part of each view; NaN if it is absent."""
 
-    # (n,): tie to the own cluster less that to the next, as a share of all ties; of joined runs the
-    # share that puts the sample into its cluster.
+    # (n,): tie to the sample's cluster less that to the next, as a share of all ties; for joined
+    # runs the share of runs that put the sample into its cluster.
     certainty: Array
     second: Array  # (n,): the next cluster
-    strength: Array  # (n,): tie to the own cluster
+    strength: Array  # (n,): tie to the sample's cluster
     score: Array  # (n,): how typical it is of any cluster, as `score_samples` returns it
-    # (n, V): contribution of each view to the difference between the two clusters, as a share;
-    # below 0 where the view speaks for the next cluster.
+    # (n, V): share of each view in the difference between the two clusters; negative if the view
+    # prefers the next cluster.
     decision: Array
-    agreement: Array  # (n, V): certainty in the view alone, below 0 where it prefers another
-    # Share of the samples that `predict` leaves where they are; None for joined runs.
+    agreement: Array  # (n, V): certainty by this view alone; negative if it prefers another
+    # Share of the samples whose label is that of `predict`; None for joined runs.
     same_rule: float | None
 
 
 def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
-    """Compute the ties of every sample, by blocks."""
+    """Compute the evidence of every sample, by blocks of rows."""
     n, V = graphs.n, graphs.n_views
     certainty, strength, score = np.zeros((3, n))
     second = np.zeros(n, dtype=np.intp)
@@ -123,22 +123,22 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
     joined = hasattr(model, "runs_")
     order = np.arange(P.shape[1])
-    if joined:  # the column of F of the run for each cluster of the joint result
+    if joined:  # for each cluster of the joint result the matching column of F of the run
         counts = overlaps(labels, model.joined_by.estimator_.labels_, len(order), len(order))
         order = linear_sum_assignment(counts, maximize=True)[1]
     P, same = P[:, order], 0
     for block in row_blocks(n, _BLOCK):
         U, predicted = indicate(model._rule.consensus, graphs[block])
-        U, own = U[:, order], labels[block]
-        same += int((predicted == own).sum())
-        margin, second[block], strength[block] = margins(U, own)
+        U, block_labels = U[:, order], labels[block]
+        same += int((predicted == block_labels).sum())
+        margin, second[block], strength[block] = margins(U, block_labels)
         score[block] = typicality(np.maximum(U, 0))
         certainty[block] = np.clip(margin, 0, 1)
         for v in range(V):
             ties = graphs[block].of_views([v]).side_by_side() @ P
-            at = np.arange(len(own))
-            decision[block, v] = alpha[v] * (ties[at, own] - ties[at, second[block]])
-            agreement[block, v] = margins(ties, own)[0]
+            at = np.arange(len(block_labels))
+            decision[block, v] = alpha[v] * (ties[at, block_labels] - ties[at, second[block]])
+            agreement[block, v] = margins(ties, block_labels)[0]
     total = np.abs(decision).sum(axis=1, keepdims=True)
     decision = np.divide(decision, total, out=np.zeros_like(decision), where=total > 0)
     if graphs.present is not None:
@@ -150,11 +150,11 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
 
 
 def nearest_samples(f: Findings, count: int) -> NDArray[np.uint32]:
-    """Return the nearest samples of the map in each view as places on it, (rows, V, count).
+    """Return the nearest samples in each view, as positions on the map, (rows, V, count).
 
-    Samples are compared with those that have the same nearest anchor there, in the scaled features
-    of the view, or, where these are not at hand, by their ties to the anchors; the number of rows
-    stands where there are too few, or the sample is absent.
+    Samples are compared with those that have the same nearest anchor in the view: by the scaled
+    features, or without data by their ties to the anchors. The number of rows marks missing
+    entries: too few samples, or a sample that is absent.
     """
     graphs, rows, rng = f.graphs, f.map_rows, np.random.RandomState(f.random_state)
     found = np.full((len(rows), graphs.n_views, count), len(rows), dtype=np.uint32)
@@ -180,7 +180,7 @@ def nearest_samples(f: Findings, count: int) -> NDArray[np.uint32]:
 
 
 class ReportOptions(TypedDict, total=False):
-    """The options of `write_report`, which describes them."""
+    """The options of `write_report`, whose docstring describes them."""
 
     names: Collection[object] | None
     feature_names: Mapping[str, Collection[object]] | None
@@ -197,7 +197,7 @@ class ReportOptions(TypedDict, total=False):
 
 
 class Findings:
-    """Everything that a report shows of a fitted model and the graphs of its data."""
+    """The contents of a report on a fitted model and the graphs of its data."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class Findings:
         n, c = graphs.n, model.n_clusters_
         labels = np.asarray(model.labels_)
         self.model, self.graphs, self.labels = model, graphs, labels
-        self.data, self.description = data, description  # where X is at hand
+        self.data, self.description = data, description  # if X is given
         self.title = options.get("title") or f"{n:,} samples in {c} clusters"
         self.source = options.get("source", "")
         self.seconds, self.command = options.get("seconds"), options.get("command")
@@ -227,7 +227,7 @@ class Findings:
             positions = of_shape("positions", positions, (n, 2), "two coordinates per sample")
             if not np.isfinite(positions).all():
                 raise ValueError("positions holds NaN or infinity; give finite coordinates.")
-        # Classes, clusters and counts, as `class_table` returns them, and all scores.
+        # Classes, clusters and counts from `class_table`, and all scores.
         self.class_table = None if classes is None else class_table(classes, labels, c)
         self.scores = {} if classes is None else evaluate(classes, labels)
         self.view_names: list[str] = list(model.view_names_)
@@ -243,13 +243,13 @@ class Findings:
         self.parameters: dict[str, Any] = model.get_params() | {"n_anchors": len(model.basis_)}
 
     def typical(self) -> list[list[int]]:
-        """Return the surest samples of each cluster, and of equally sure ones the most tied."""
+        """Return the most certain samples of each cluster; ties are broken by the strength."""
         return self._first(
             np.lexsort((-self.evidence.strength, -np.round(self.evidence.certainty, 2)))
         )
 
     def doubtful(self) -> list[list[int]]:
-        """Return the least sure samples of each cluster."""
+        """Return the least certain samples of each cluster."""
         order = np.argsort(self.evidence.certainty, kind="stable")
         return self._first(order[self.evidence.certainty[order] < 1])
 
@@ -258,7 +258,7 @@ class Findings:
         return [order[own == c][:EXAMPLES].tolist() for c in range(len(self.sizes))]
 
     def cluster_title(self, cluster: int) -> str:
-        """Return the number of a cluster, and its name if it was given one."""
+        """Return the number of a cluster, and its name if it has one."""
         names = self.model._cluster_names
         return f"cluster {cluster}" + ("" if names is None else f": {names[cluster]}")
 
@@ -267,16 +267,16 @@ class Findings:
         return Html(f"{mark(cluster)}{escape(self.cluster_title(cluster))}")
 
     def name(self, sample: int) -> str:
-        """Return the name of a sample, or its number in words."""
+        """Return the name of a sample, or "sample" and its number."""
         return f"sample {sample}" if self.names is None else self.names[sample]
 
 
 def _explanation(
     model: Any, graphs: AnchorGraphs, rng: np.random.RandomState
 ) -> ViewExplanation | None:
-    """Explain the views; None for one view, or where no two samples are in all views.
+    """Explain the views; None for one view, or if fewer than two samples are in all views.
 
-    With many anchors there are many clusters, and a fit takes long: one resample does.
+    With many anchors a fit takes long, so there is only one resample.
     """
     complete = graphs.n if graphs.present is None else int(graphs.present.all(axis=1).sum())
     if graphs.n_views < 2 or complete < 2:

@@ -1,4 +1,4 @@
-"""HTML as text: the few elements that reports are made of, and the page around them."""
+"""HTML as text: the elements of reports, and the page around them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "tree.js", "s
 
 
 class Html(str):
-    """Text that is already HTML; plain strings are escaped wherever they are put."""
+    """Text that is already HTML; plain strings are escaped when they are inserted."""
 
 
 def put(content: str) -> str:
@@ -60,7 +60,7 @@ def facts(pairs: Mapping[str, str]) -> Html:
 
 
 def mark(cluster: int) -> Html:
-    """Return the mark of a cluster, as on the map."""
+    """Return the symbol of a cluster, as on the map."""
     return Html(
         f'<svg class="mark k{colour_of(cluster)}" viewBox="-1.5 -1.5 3 3" aria-hidden="true">'
         f'<use href="#s{shape_of(cluster)}"/></svg>'
@@ -68,7 +68,7 @@ def mark(cluster: int) -> Html:
 
 
 def sample_link(sample: int, name: str, more: str = "") -> Html:
-    """Return the name of a sample, which opens it on the map."""
+    """Return the name of a sample as a button that opens it on the map."""
     return Html(
         f'<button type="button" class="link" data-sample="{sample}">{escape(name)}</button>'
         + escape(more)
@@ -77,7 +77,7 @@ def sample_link(sample: int, name: str, more: str = "") -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table with a class; `share` from 0 to 1 is the length of a bar or a shade."""
+    """A table cell with a CSS class; `share` from 0 to 1 is the length of a bar or a shade."""
 
     content: str
     kind: str = ""
@@ -88,7 +88,7 @@ TableRow = Sequence[str | Cell]
 
 
 def bar(share: float) -> Cell:
-    """Return a bar; its number belongs into the next cell."""
+    """Return a bar; the next cell should hold its number."""
     return Cell(Html("<span></span>"), "bar", min(max(share, 0.0), 1.0))
 
 
@@ -101,9 +101,8 @@ def table(
 ) -> Html:
     """Return a table whose rows begin with their name.
 
-    Where the screen is narrow it scrolls by itself, or, with the kind "stack", puts the cells of
-    a row below each other. The kind "full" takes the whole width. With a name for a file there is
-    a button that saves it as CSV.
+    On a narrow screen it scrolls or, with the kind "stack", puts the cells of a row below each
+    other. The kind "full" takes the whole width. With `file` a button saves it as CSV.
     """
     head = "".join(
         f'<th scope="col"{_text_class(rows, column)}>{escape(name)}</th>'
@@ -137,7 +136,7 @@ def _save_buttons(file: str, what: str, *formats: str) -> str:
 
 
 def _text_class(rows: Sequence[TableRow], column: int) -> str:
-    """Align the title of a column of text with its text."""
+    """Return the CSS class that aligns the title of a text column with its text."""
     first = rows[0][column] if rows else ""
     return ' class="text"' if isinstance(first, Cell) and first.kind == "text" else ""
 
@@ -146,7 +145,7 @@ def _row(row: TableRow, header: Sequence[str]) -> str:
     first, *rest = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
     cells = [f'<th scope="row">{put(first.content)}</th>']
     for cell, label in zip(rest, header[1:], strict=True):
-        # The policy of the page allows no style attribute: a share is a class.
+        # The policy of the page forbids style attributes, so each share is a class.
         share = "" if cell.share is None else f"v{round(100 * min(max(cell.share, 0), 1))}"
         kind = f"{cell.kind} {share}".strip()
         kind = f' class="{kind}"' if kind else ""
@@ -156,13 +155,13 @@ def _row(row: TableRow, header: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that the list of contents leads to."""
+    """A section of a page, with an entry in the table of contents."""
 
     name: str
     title: str
     link: str
     body: Html
-    long: bool = False  # may be broken over printed pages
+    long: bool = False  # whether printed pages may break inside it
 
     def html(self) -> str:
         kind = ' class="long"' if self.long else ""
@@ -180,10 +179,9 @@ def page(
     sections: Sequence[Section],
     data: Mapping[str, Any],
 ) -> str:
-    """Return a file that needs no other: style, script and data are inside.
+    """Return a self-contained page: style, script and data are inside.
 
-    Its policy lets the browser run this script and apply this style and nothing else, whatever a
-    name in the data looks like.
+    Its policy allows the browser only this script and this style: names cannot inject code.
     """
     folder = files("omcal.report")
     links = "\n".join(f'<a href="#{s.name}">{escape(s.link)}</a>' for s in sections)
@@ -208,17 +206,17 @@ def page(
 
 
 def template(name: str, **parts: str) -> Html:
-    """Return a file of this folder with its $names filled in; they must be HTML already."""
+    """Return a file of this folder with its $names replaced; the values must be HTML."""
     text = files("omcal.report").joinpath(name).read_text(encoding="utf-8")
     return Html(Template(text).substitute(parts))
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    """Return JSON that no text in it can end, open or break, wherever a browser meets it."""
+    """Return JSON for a page; no text in it can end the script element or open another one."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text  # json.dumps has escaped all that is not ASCII, U+2028 and U+2029 among it
+    return text  # json.dumps has escaped all non-ASCII characters, including U+2028 and U+2029
 
 
 def _policy(script: str, style: str) -> str:
@@ -247,7 +245,7 @@ def _style() -> str:
 
 
 class Packed:
-    """Arrays one after another, little-endian, each from a multiple of four bytes on."""
+    """Concatenated little-endian arrays, each aligned to four bytes."""
 
     def __init__(self) -> None:
         self.layout: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""A map of the samples in the plane, laid out by their neighbours and without their clusters."""
+"""A map of the samples in the plane, from their neighbours; clusters have no influence."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, Views
 
-_LAID_OUT = 4000  # samples that forces act on; the others are put beside them
+_LAID_OUT = 4000  # samples to optimise; each other one is put beside its nearest
 _BLOCK = 8192
-_DIRECTIONS = 30  # of a view: those of largest variance
+_DIRECTIONS = 30  # of largest variance, per view
 _NEIGHBORS = 10
 _CELLS, _AROUND = 64, 8  # of a search for the nearest sample that is laid out
-_JUDGED = 1000  # samples that trustworthiness is measured on
+_JUDGED = 1000  # samples for the trustworthiness
 _MIXED = 0.5  # share of the neighbours on the map that are of the same cluster
 _EPOCHS = 200
-_REPULSION = 8.0  # weight of a randomly drawn sample, which stands for several
+_REPULSION = 8.0  # weight of a random sample, which represents several
 _LARGEST_STEP = 4.0
-_GRAVITY = 0.02  # towards the middle, so that separate groups do not drift apart
-# Power of the distance from the middle. The forces give noise an even density, and random ridges
-# of an even density look like islands; a density that falls from the middle has none. Few samples
-# have more ridges.
+_GRAVITY = 0.02  # pull towards the middle, so that separate groups do not drift apart
+# Exponent of the distance from the middle. The forces give noise a uniform density, whose random
+# ridges look like islands; a density that falls from the middle has no ridges. Few samples have
+# more ridges.
 _STRETCH, _STRETCH_OF_FEW = 1.5, 100
 
 Points = NDArray[np.float32]
@@ -46,11 +46,11 @@ class SampleMap:
     """Positions of samples in the plane."""
 
     positions: Floats  # (n, 2), between 0 and 1
-    source: str  # "views", "graphs" (their neighbours were laid out) or "given" by a user
-    # Trustworthiness of at most 1000 positions, with 10 neighbours, against the points that were
-    # laid out; None where there are too few samples.
+    source: str  # "views" or "graphs" (source of the neighbours), or "given" by a user
+    # Trustworthiness of at most 1000 positions with 10 neighbours, relative to the points that were
+    # laid out; None if there are too few samples.
     trust: float | None
-    mixed: list[int]  # clusters most of whose neighbours on the map are of other clusters
+    mixed: list[int]  # clusters whose neighbours on the map mostly belong to other clusters
 
 
 def model_layout(
@@ -62,15 +62,14 @@ def model_layout(
 ) -> Floats:
     """Return positions of the samples of a fitted model for a map, as in its report.
 
-    The clusters have no influence on them.
+    The positions do not depend on the clusters.
 
     Parameters
     ----------
     model : OMCAL or OCAL
         Fitted.
     X : as in `fit`, optional
-        The data that the model was fitted to. Without it the anchor graphs that the model has kept
-        are laid out, which are coarser.
+        The data that the model was fitted to. Without it the anchor graphs are laid out: coarser.
     present : as in `fit`
         For X.
     random_state : int, default=0
@@ -79,7 +78,7 @@ def model_layout(
     Returns
     -------
     positions : array of shape (n, 2)
-        Between 0 and 1; near samples mean more than far ones.
+        Between 0 and 1. Small distances have more meaning than large ones.
 
     Examples
     --------
@@ -104,25 +103,30 @@ def make_map(
     rng: np.random.RandomState,
     given: Array | None = None,
 ) -> SampleMap:
-    """Lay out these samples by the views where they are in memory, else by the anchor graphs."""
-    some = np.sort(rng.permutation(len(rows))[:_LAID_OUT])
+    """Lay out these samples, by the views if they are in memory, else by the anchor graphs."""
+    optimised = np.sort(rng.permutation(len(rows))[:_LAID_OUT])
     in_memory = views is not None and not views.stored
-    points_of = _points_of(model, graphs, views if in_memory else None, rows[some], rng)
-    points = points_of(rows[some])
+    points_of = _points_of(model, graphs, views if in_memory else None, rows[optimised], rng)
+    points = points_of(rows[optimised])
     if given is not None:
         xy, source = to_unit_square(given[rows]), "given"
     else:
-        xy, source = lay_out(points, points_of, rows, some, rng), "views" if in_memory else "graphs"
-    labels = np.asarray(model.labels_)[rows[some]]
-    return SampleMap(xy, source, trust_of(points, xy[some], rng), mixed_clusters(xy[some], labels))
+        xy, source = (
+            lay_out(points, points_of, rows, optimised, rng),
+            "views" if in_memory else "graphs",
+        )
+    labels = np.asarray(model.labels_)[rows[optimised]]
+    return SampleMap(
+        xy, source, trust_of(points, xy[optimised], rng), mixed_clusters(xy[optimised], labels)
+    )
 
 
 def lay_out(
-    points: Points, points_of: PointsOf, rows: Array, some: Array, rng: np.random.RandomState
+    points: Points, points_of: PointsOf, rows: Array, optimised: Array, rng: np.random.RandomState
 ) -> Floats:
-    """Return positions of all rows: forces act on some, each other is put beside its nearest."""
+    """Return positions of all rows: optimise some, and put each other row beside its nearest."""
     xy = sample_layout(points, rng)
-    if len(some) == len(rows):
+    if len(optimised) == len(rows):
         return to_unit_square(xy)
     with one_blas_thread():
         search = _search_among(points, rng)
@@ -130,9 +134,9 @@ def lay_out(
             map_blocks(lambda block: search(points_of(rows[block])), len(rows), _BLOCK)
         )
     gaps = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0].mean(axis=1)
-    everyone = xy[nearest] + 0.5 * gaps[nearest, None] * rng.normal(size=(len(rows), 2))
-    everyone[some] = xy
-    return to_unit_square(everyone)
+    positions = xy[nearest] + 0.5 * gaps[nearest, None] * rng.normal(size=(len(rows), 2))
+    positions[optimised] = xy
+    return to_unit_square(positions)
 
 
 def _points_of(
@@ -140,8 +144,8 @@ def _points_of(
 ) -> PointsOf:
     """Return a function from row numbers to coordinates in the leading directions of these rows.
 
-    They are those of each view, or without views of the graphs. Samples that are absent from a view
-    lie in its middle.
+    The directions are those of each view, or without views those of the graphs. Samples that are
+    absent from a view lie in its middle.
     """
     if views is None:
         of_graphs = _projection(graphs[rows].side_by_side(), rng)
@@ -163,7 +167,7 @@ def _points_of(
 
 
 def _projection(X: Matrix, rng: np.random.RandomState) -> Callable[[Matrix], Points]:
-    """Return the projection of rows onto the leading directions of X, whose mean becomes 0."""
+    """Return the projection of centred rows onto the leading directions of X."""
     n, d = X.shape
     axes = None
     if sparse.issparse(X) or d > _DIRECTIONS:
@@ -187,7 +191,7 @@ def trust_of(points: Points, xy: Array, rng: np.random.RandomState) -> float | N
 
 
 def mixed_clusters(xy: Array, labels: Array) -> list[int]:
-    """Return the clusters most of whose neighbours on the map are of other clusters."""
+    """Return the clusters whose neighbours on the map mostly belong to other clusters."""
     k = min(_NEIGHBORS, len(xy) - 1)
     if k < 1:
         return []
@@ -195,15 +199,15 @@ def mixed_clusters(xy: Array, labels: Array) -> list[int]:
     own = (labels[near] == labels[:, None]).mean(axis=1)
     sizes = np.bincount(labels)
     means = np.bincount(labels, own) / np.maximum(sizes, 1)
-    # A cluster of few samples cannot fill the neighbourhood of one of them.
+    # The neighbourhood of a sample is larger than a cluster of few samples.
     reach = np.minimum(1.0, np.maximum(sizes - 1, 0) / k)
     return np.flatnonzero((sizes > 1) & (means < _MIXED * reach)).tolist()
 
 
 def _search_among(targets: Points, rng: np.random.RandomState) -> Callable[[Points], Array]:
-    """Return a search for the nearest of many targets: among those of the cells around a sample.
+    """Return a function that finds the nearest of many targets, among the cells around a sample.
 
-    Each target belongs to the cell of its nearest pivot. Of 4000 targets about 500 are compared;
+    Each target belongs to the cell of its nearest pivot. About 500 of 4000 targets are compared;
     with all of them a map of 10⁵ samples takes 2.4 times as long (benchmarks/layout.py).
     """
     pivots = targets[rng.permutation(len(targets))[:_CELLS]]
@@ -230,8 +234,8 @@ def nearest_of(targets: Points, points: Points) -> Array:
 def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
     """Return positions (n, 2) in which neighbours lie together.
 
-    Neighbours attract each other, the nearest most, and random pairs repel each other, as in UMAP.
-    Time is linear in the number of samples but for the search for neighbours.
+    As in UMAP, neighbours attract each other, the nearest most, and random pairs repel each other.
+    Time is linear in the number of samples, except for the search for neighbours.
     """
     n = len(points)
     if n < 3:
@@ -240,7 +244,7 @@ def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
     away, near = NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
     beyond = away - away[:, :1]
     weights = np.exp(-beyond / np.maximum(beyond.mean(axis=1, keepdims=True), 1e-12))
-    # A point of the plane is a complex number: one array, one gather, one subtraction.
+    # Points of the plane are complex numbers: one array, one gather, one subtraction.
     z = _principal_plane(points, random_state)
     for epoch in range(_EPOCHS):
         rate = 1.0 - epoch / _EPOCHS
@@ -260,7 +264,7 @@ def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
 
 
 def _pull(z: Array, near: Array, weights: Array) -> Array:
-    """Return the steps of all samples towards their neighbours, and of these towards them."""
+    """Return the steps of all samples towards their neighbours, and of neighbours towards them."""
     away = z[:, None] - z[near]
     force = weights * away / (1.0 + _squared(away))
     place, n = near.ravel(), len(z)
@@ -287,7 +291,7 @@ def _bounded(step: Array) -> Array:
 
 
 def to_unit_square(xy: Array) -> Floats:
-    """Return the positions in the unit square; a few far samples are moved to its edge."""
+    """Return the positions in the unit square; a few distant samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
     middle, extent = (low + high) / 2, 1.1 * float((high - low).max())
     return np.asarray(np.clip((xy - middle) / max(extent, 1e-12) + 0.5, 0.0, 1.0))

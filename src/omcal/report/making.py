@@ -1,4 +1,4 @@
-"""Write the head of a report, and its sections on how the result was made: runs, data, code."""
+"""Write the head of a report, and the sections on its origin: runs, data, code."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from omcal.report.html import (
 from omcal.views.columns import listed
 from omcal.views.kinds import ASKED, Kind
 
-_HALF = 0.5  # certainty over runs up to which a sample lies between two clusters
-_MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
-_BEYOND_CHANCE = 0.2  # adjusted Rand index with known classes
-STEADY = 0.9  # adjusted Rand index from which a result is called the same
+_HALF = 0.5  # with runs, a sample with at most this certainty lies between two clusters
+_MANY, _MOST = 0.1, 0.5  # shares of the samples to report
+_BEYOND_CHANCE = 0.2  # of the adjusted Rand index with known classes
+STEADY = 0.9  # adjusted Rand index from which results count as equal
 
-Diagnostic = tuple[str, str]  # an observation, and one thing to try
+Diagnostic = tuple[str, str]  # an observation, and a remedy
 _LONGEST_VALUE = 80
-_WIDTH, _HEIGHT = 440, 230  # so that text stays readable on a screen of 400 pixels
+_WIDTH, _HEIGHT = 440, 230  # text stays readable on a screen of 400 pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 14, 40
-_MARKED = 30  # points up to which each is marked
+_MARKED = 30  # up to this number of points each is marked
 _SCALINGS = {
     "feature": "each feature to mean 0 and deviation 1",
     "standard": "each feature to mean 0 and deviation 1, the view to variance 1",
@@ -97,7 +97,7 @@ def _numbers(f: Findings) -> dict[str, str]:
 
 
 def trust(f: Findings) -> list[str]:
-    """Return the tests that the result has passed, each of which noise would fail."""
+    """Return the tests that the result has passed; noise would fail each of them."""
     tested = f.model.structure_
     if tested is None or not tested.found:
         return []
@@ -127,7 +127,7 @@ def trust(f: Findings) -> list[str]:
 
 
 def doubts(f: Findings) -> Iterator[Diagnostic]:
-    """Yield the reasons to doubt the result, with one thing to try for each."""
+    """Yield the reasons to doubt the result, each with a remedy."""
     told = f.model.doubts_
     yield from ((doubt.what, doubt.advice) for doubt in told)
     repeated = f.explanation and f.explanation.repeated_range
@@ -145,7 +145,7 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
             which = "it" if len(names) == 1 else "any one of them"
             text = f"the result rests on {', '.join(names)}: without {which} the clusters change."
             yield text, "make sure that you trust what it measures."
-    # By their ties, or as half of the runs differ.
+    # By their ties, or because half of the runs differ.
     between = f.evidence.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN)
     if between.mean() > _MANY:
         yield (
@@ -174,7 +174,7 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
 
 
 def decisive_views(f: Findings) -> list[str]:
-    """Return the views without which the clusters change by more than resamples change them."""
+    """Return the views without which the clusters change more than between resamples."""
     found = f.explanation
     if found is None or found.repeated_range is None:
         return []
@@ -183,18 +183,18 @@ def decisive_views(f: Findings) -> list[str]:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number and what it counts: 1 view, 1,200 samples."""
+    """Return a number and its noun: 1 view, 1,200 samples."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def interval(found: Range) -> str:
-    """Return a range as text: 0.50 to 0.75, or one number where both ends are the same."""
+    """Return a range as text: 0.50 to 0.75, or one number if both ends are equal."""
     low, high = (f"{end:.2f}" for end in found)
     return low if low == high else f"{low} to {high}"
 
 
 def cluster_list(numbers: list[int]) -> str:
-    """Name clusters by their numbers; of many, the first twelve."""
+    """Return the numbers of clusters as text, at most twelve."""
     return ("cluster " if len(numbers) == 1 else "clusters ") + listed(numbers)
 
 
@@ -279,7 +279,7 @@ def repeat(f: Findings) -> Section:
     """Return parameters, versions, and the code that fits the model again."""
     model = getattr(f.model, "joined_by", f.model)
     names = ", ".join(sorted({type(model).__name__, type(f.model).__name__}))
-    # The model shows the parameters that are not the defaults.
+    # str(model) shows the parameters that differ from the defaults.
     code = f"from omcal import {names}\n\nmodel = {model}\nlabels = model.fit_predict(X)"
     if f.command:
         code = f"{f.command}\n\n# or in Python\n{code}"
@@ -311,14 +311,14 @@ def repeat(f: Findings) -> Section:
 
 
 def _value(value: object) -> str:
-    """Return a value as text; three dots for a long one or one that is not plain."""
+    """Return a value as text; three dots if it is long or not plain."""
     text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
     return text if len(text) <= _LONGEST_VALUE and (plain or value is None) else "..."
 
 
 def drift_section(drift: Drift) -> Section:
-    """Return the comparisons that are not chance, and whether to fit again."""
+    """Return the comparisons beyond chance, and whether to fit again."""
     header, *rows = drift._table()
     listed = [table(header, rows, "Differences that are not chance", file="drift")] if rows else []
     body = join(*map(paragraph, drift.remarks()), *listed)
@@ -326,7 +326,7 @@ def drift_section(drift: Drift) -> Section:
 
 
 def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
-    """Return an SVG line of values over 1, 2, 3 ..., with its first and last value as text."""
+    """Return an SVG line of values over 1, 2, 3 ..., with the first and last value as text."""
     y = np.asarray(values, dtype=float)
     n = len(y)
     low, high = float(y.min()), float(y.max())

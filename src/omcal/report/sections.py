@@ -40,13 +40,13 @@ from omcal.report.making import (
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
 INDICES = {"nmi": "NMI (max)", "ari": "ARI", "f_score": "F-score"}
-_WIDE_TABLE = 40  # classes above which only the most frequent of a cluster are listed
+_WIDE_TABLE = 40  # with more classes, only the most frequent of a cluster are listed
 _LEAST_TYPICAL = 12
-_FILTERED = 12  # clusters above which the list of them can be searched
+_FILTERED = 12  # with more clusters, their list can be searched
 
 
 def all_sections(f: Findings) -> list[Section]:
-    """Return the sections that have content, from the result to its making."""
+    """Return the sections that have content, from the result to its origin."""
     result = clusters(f), features(f), views(f), classes(f), samples(f)
     making = runs(f), convergence(f), data(f), repeat(f)
     return [section for section in (*result, *making) if section is not None]
@@ -82,7 +82,7 @@ def clusters(f: Findings) -> Section:
 
 
 def _map_text(f: Findings) -> str:
-    """Say how the map was made, how far to trust it, and which clusters it does not separate."""
+    """Describe the origin of the map, its trustworthiness, and the clusters it mixes."""
     made = {
         "views": "Samples that are neighbours in the scaled views lie together; the clusters have "
         "no influence on the positions.",
@@ -133,7 +133,7 @@ def _effects(f: Findings) -> list[Html]:
         [
             view.name,
             _shade(view.agreement),
-            # Darker the less is left without the view, relative to the darkest.
+            # Darker if less of the result is left without the view, relative to the darkest.
             Cell(f"{view.without:.3f}", "heat", (1 - view.without) / largest),
             _shade(view.alone),
         ]

@@ -1,4 +1,4 @@
-"""The page of a cluster tree: levels of clusters, and the samples that go from one to the next."""
+"""The page of a cluster tree: levels of clusters, and the samples that move between them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _WIDTH, _ROW, _BAR, _TOP = 1000, 78, 22, 16
 _TEXT = 15  # height of the line above the bars of a level
-_GAP = 3  # between clusters of a level, at most
-# Width of a digit. A cluster shows its number where there is room for it; on a phone, on which the
-# chart has about a third of the width, where there is room for three.
+_GAP = 3  # largest gap between clusters of a level
+# Width of a digit. A cluster shows its number if there is room for it; on a phone, where the chart
+# has about a third of the width, if there is room for three numbers.
 _DIGIT, _NARROW = 8, 3
-_LEAST = 0.002  # share of all samples: smaller edges are not drawn
+_LEAST = 0.002  # edges with a smaller share of all samples are not drawn
 
 
 def tree_chart(tree: ClusterTree) -> Html:
@@ -54,7 +54,7 @@ def tree_chart(tree: ClusterTree) -> Html:
 
 
 def positions(tree: ClusterTree) -> list[dict[int, tuple[float, float]]]:
-    """Return start and width of each cluster, by level; branches lie side by side."""
+    """Return the start and width of each cluster, by level; branches are side by side."""
     found: list[dict[int, tuple[float, float]]] = []
     for level, sizes in enumerate(tree.sizes):
         keys = {c: (0.0, c) for c in range(len(sizes))}
@@ -75,7 +75,7 @@ def positions(tree: ClusterTree) -> list[dict[int, tuple[float, float]]]:
 
 
 def _colour(cluster: int) -> str:
-    """Return a class, whose colour depends on the theme of a page, and a colour for notebooks."""
+    """Return a CSS class, whose colour depends on the theme, and a colour for notebooks."""
     return f'class="k{colour_of(cluster)}" fill="{LIGHT[colour_of(cluster)]}"'
 
 
@@ -188,7 +188,7 @@ def tree_payload(tree: ClusterTree, ids: Collection[object] | None, n: int) -> d
         raise ValueError(f"tree has {tree.all_labels.shape[1]} samples, and the model {n}.")
     packed = Packed()
     for level, k in enumerate(tree.numbers):
-        codes = tree.all_labels[level] + 1  # 0: not part of the tree
+        codes = tree.all_labels[level] + 1  # 0: not in the tree
         packed.add(f"level{level}", codes.astype("u1" if k < 255 else "u2"))
     if ids is not None:
         packed.add_texts("ids", [str(one) for one in ids])

@@ -1,8 +1,8 @@
 """Clusterings of the same samples into many numbers of clusters.
 
-Neighbouring numbers form a band, whose runs share anchors, graphs and eigenvectors. The solver
-then takes a few iterations per number: from a spectral start, with beta = 0, further ones change
-the labels of hardly any sample.
+Neighbouring numbers form a band, whose runs share anchors, graphs and eigenvectors. The solver then
+does a few iterations per number: from a spectral start with beta = 0, further iterations change
+hardly any label.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from omcal.model.structure import few_directions
 from omcal.model.subset_fits import refit, view_products
 from omcal.views.view import View, Views
 
-_JOINT_DIRECTIONS = 64  # of all views together, in which k-means finds the anchors
+_JOINT_DIRECTIONS = 64  # directions of all views together, for the k-means of the anchors
 _NEIGHBOURS = 5
-_BAND = 1.5  # largest over smallest number of clusters of a band
-# Steps per number of clusters up to 50, and above.
+_BAND = 1.5  # largest divided by smallest number of clusters of a band
+# Steps of a run per number of clusters: up to 50 clusters, and with more.
 _STEPS, _STEPS_OF_MANY, _FEW_CLUSTERS = 4, 2, 50
 _JOINT_ITERATIONS = 10
-_NULL_STEP = 1.9  # from one number at which sets without clusters are fitted to the next
+_NULL_STEP = 1.9  # factor between the numbers at which sets without clusters are fitted
 _GAMMA, _TOLERANCE = 0.1, 1e-4
 
 Progress = Callable[[str], None]
 
 
 class Level(NamedTuple):
-    """The clusterings into one number of clusters: labels of each run, and of all combined."""
+    """The clusterings with one number of clusters: labels of each run, and of all combined."""
 
     runs: list[Array]
     labels: Array
@@ -71,7 +71,7 @@ def bands(numbers: Iterable[int]) -> Iterator[list[int]]:
 
 
 class Runs:
-    """Runs of the solver on scaled views, each with anchors of its own."""
+    """Runs of the solver on scaled views, each with its own anchors."""
 
     def __init__(
         self, points: Sequence[Array], seeds: Sequence[int], weighting: Any = "distinct"
@@ -83,7 +83,7 @@ class Runs:
         self.n, self.seeds, self._weighting = self._views.n, seeds, weighting
 
     def fit(self, band: list[int], seed: int, numbers: list[int]) -> list[Assignment]:
-        """Return the clusters of one run for some numbers of a band."""
+        """Return the labels of one run for some numbers of a band."""
         views = self._views
         m = min(max(default_n_anchors(views.n, band[-1]), _NEIGHBOURS + 1), views.n)
         state = np.random.RandomState((seed + 7919 * band[0]) % 2**32)
@@ -97,8 +97,7 @@ class Runs:
     def _anchors(self, m: int, state: np.random.RandomState) -> list[Array]:
         """Return m anchors per view: the means of clusters in the joint directions of all views.
 
-        Anchors of all features are no better, and take most of the time
-        (docs/n_clusters_study.md).
+        Anchors from all features are no better, and take longer (docs/n_clusters_study.md).
         """
         points, table = self._joint, self._table
         if self.n > SAMPLE_PER_ANCHOR * m:
@@ -107,7 +106,7 @@ class Runs:
         first = start_rows(points.n, points.X.shape[1], m, thorough=False)
         tried = trials(points.n, m, thorough=False)
         labels = points.nearest(lloyd(points, m, False, tried, state, first))[0]
-        # A cluster without samples has one of the first samples as its anchor.
+        # An empty cluster gets one of the first samples as its anchor.
         return cut(table.means(labels, self._table.X[:m]), self._views)
 
 
@@ -122,7 +121,7 @@ def _solved(graphs: AnchorGraphs, problem: Problem, numbers: Sequence[int]) -> l
 
 
 def combined(runs: Sequence[Assignment], c: int) -> Array:
-    """Return the labels of the runs combined into c clusters, as `Consensus` does it."""
+    """Return the labels of the runs combined into c clusters, as in `Consensus`."""
     if sum(len(np.unique(run.labels)) for run in runs) <= c:
         return np.asarray(runs[0].labels)
     problem = Problem(0.0, _GAMMA, "fixed", np.ones(1), _JOINT_ITERATIONS, _TOLERANCE)
@@ -133,10 +132,10 @@ def combined(runs: Sequence[Assignment], c: int) -> Array:
 def fit_levels(
     runs: Runs, numbers: Sequence[int], progress: Progress, null: Sequence[Runs] = ()
 ) -> Iterator[tuple[dict[int, Level], dict[int, float]]]:
-    """Yield the levels of each band of numbers, and how well runs agree on sets without clusters.
+    """Yield the levels of each band of numbers, and the agreement of runs on sets without clusters.
 
-    The latter, `null`, are fitted at some of the numbers only.
-    `progress` is told the time that further bands may take, estimated from those before.
+    The sets without clusters, `null`, are fitted at some of the numbers only. `progress` receives
+    the estimated time of further bands.
     """
     work = Parallel(n_jobs=thread_count(), prefer="threads")
     groups, began, done = list(bands(numbers)), perf_counter(), 0.0
@@ -172,7 +171,7 @@ def _labels(runs: Iterable[Assignment]) -> list[Array]:
 
 
 def spaced(numbers: Sequence[int]) -> list[int]:
-    """Return the first and the last number, and some between them that lie far apart."""
+    """Return the first and the last number, and some numbers between them, far apart."""
     kept = [numbers[0]]
     for number in numbers:
         if number >= _NULL_STEP * kept[-1] or number == numbers[-1] > kept[-1]:

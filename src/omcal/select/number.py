@@ -1,4 +1,4 @@
-"""The number of clusters: several runs per candidate, judged without labels."""
+"""The number of clusters: several runs per candidate, scored without labels."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from omcal.views.view import Matrix, View, Views
 if TYPE_CHECKING:
     from omcal.model.parameters import Weighting
 
-_FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
+_FEWEST = 6  # samples; with fewer there are too few anchors for the neighbours of a fit
 _NULL_DRAWS, _NULL_RUNS = 2, 2
 _TEST_RUNS, _TEST_DRAWS = 6, 10  # at the best number, where neighbours are not separated
 _NEIGHBOURS = 10  # per view
 _SMALL = 12  # all numbers up to it are tried
 _STEP = 1.2  # from one candidate to the next
-# Far numbers in a row whose score is this far below the largest: none beyond is tried.
+# After this many far numbers with a score this far below the largest, no further one is tried.
 _FALLEN = 3, 0.3
 _FINE, _ROUNDS = 6, 2  # further candidates around the best per round, and rounds
 _LEAST_ROOM = 0.05  # for stability above chance
-# Far numbers, beyond the first and beyond the root of n, are taken only where single runs point to
-# the same number, within this share.
+# Far numbers (above the first limit and above √n) are suggested only if single runs suggest the
+# same number, within this share.
 _FAR, _FAR_SHARE = 30, 0.25
-# Odds that the number is right within one: this times its lead over other numbers, by its
-# instability. Fitted to drawn problems (docs/n_clusters_study.md).
+# Odds that the number is right within one: this factor × its lead over other numbers / its
+# instability. Fitted to synthetic problems (docs/n_clusters_study.md).
 _ODDS, _LEAST_INSTABILITY = 2.5, 0.01
 
 
@@ -61,10 +61,10 @@ def n_clusters(
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
 
-    A good number puts neighbours into the same cluster far more often than chance would
-    (modularity), and does so whatever the anchors are (stability), more than on data without
-    clusters. Clusters that lie apart are counted right; where classes overlap, or fall into
-    parts, their number is not in the data, and the confidence is low.
+    With a good number, neighbours share a cluster far more often than by chance (modularity), and
+    runs with other anchors agree (stability), more than on data without clusters. Separated
+    clusters are counted correctly. If classes overlap or consist of several groups, their number is
+    not in the data, and the confidence is low.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def n_clusters(
         The views.
     candidates : iterable of int, optional
         Numbers to try, from 2 on. By default 1 to a quarter of the samples: coarse steps first,
-        then finer ones around the best.
+        then finer steps around the best number.
     views : as in `OMCAL`
         Which columns of one table form which view.
     present : as in `OMCAL.fit`
@@ -124,7 +124,7 @@ def n_clusters(
 
 
 def check_numbers(name: str, given: Iterable[int]) -> list[int]:
-    """Return numbers of clusters in ascending order; raise where one is below 2."""
+    """Return numbers of clusters in ascending order; raise if one is below 2."""
     numbers = sorted(set(given)) if isinstance(given, Iterable) else []
     if not numbers or not all(isinstance(c, int | np.integer) and c >= 2 for c in numbers):
         raise ValueError(f"{name}={given!r} must be a list of integers of at least 2.")
@@ -205,7 +205,7 @@ class _Search:
         return [self._runs_on(points, _NULL_RUNS) for points in drawn]
 
     def add(self, numbers: list[int], *, may_stop: bool = False) -> None:
-        """Fit further candidates, upwards; stop where the score has fallen far."""
+        """Fit further candidates in ascending order; stop when the score has fallen far."""
         null = [] if self._chance else self._null
         for levels, chance in fit_levels(self._runs, numbers, self._progress, null):
             self.levels |= levels
@@ -245,7 +245,7 @@ class _Search:
     def exceeds_chance(self, number: int) -> bool:
         """Whether further runs agree more on the data than on any of several sets of the null.
 
-        The runs that led to the number would be partial to it.
+        The runs that led to the number would be biased.
         """
         tested = [self._runs_on(self._points, _TEST_RUNS), *self._without_clusters(_TEST_DRAWS)]
         band = next(band for band in bands(self.numbers) if number in band)
@@ -286,8 +286,8 @@ def null_like(
 ) -> list[Array]:
     """Draw views without clusters: one Gaussian with the covariance of all views together.
 
-    Samples keep levels of categories, each category in a random order: equal levels of several
-    categories are clusters of their own, however few groups of samples there are.
+    Samples keep the levels of categories, each category in a random order: equal levels of several
+    categories form clusters even in data without groups.
     """
     table = np.hstack(points)
     drawn = gaussian_like(table, rng)

@@ -92,13 +92,13 @@ def tune_without_labels(
 ) -> list[Trial]:
     """Try every combination in `grid` and rank them without labels.
 
-    Each setting is fitted `n_fits` times, each time with another seed to another random part of
-    the samples. Settings are ordered by the mean of three ranks: of the stability of the clusters
-    over these fits, of the share of the views' graphs that they explain, and of their silhouette.
-    Settings that leave clusters empty come last. `omcal.plots.settings` draws the result.
+    Each setting is fitted `n_fits` times, each time with another seed to another random part of the
+    samples. Settings are ordered by the mean of three ranks: stability of the clusters over these
+    fits, share of the graphs of the views that the clusters explain, and silhouette. Settings with
+    empty clusters come last. `omcal.plots.settings` draws the result.
 
-    This is not the search of the paper, which chose parameters with the labels; there are no
-    labels here. No score is a promise: a stable clustering may still not be the one sought.
+    The paper chose its parameters with the labels; this function has no labels. No score is a
+    guarantee: a stable clustering may still not be the one you want.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def tune_without_labels(
         Parameter of OMCAL -> values to try.
     present : as in `OMCAL.fit`, optional
         Samples that are absent from a view are fitted as in `OMCAL`; the share of the graphs and
-        the silhouette are of those that are in every view.
+        the silhouette use the samples that are in every view.
     n_fits : int, default=4
         At least 2.
     fraction : float, default=0.8
@@ -221,7 +221,7 @@ def _silhouette(sample: _Sample, labels: Array) -> float:
 
 
 def _ranked(trials: list[Trial], n_clusters: int) -> list[Trial]:
-    """Return the trials in order, those that failed or left clusters empty last."""
+    """Return the trials in order; those that failed or left clusters empty come last."""
     scores = np.array([[t.stability, t.in_views, t.silhouette] for t in trials])
     failed = np.isnan(scores[:, 0])
     ranks = rankdata(-np.where(np.isnan(scores), -2, scores), axis=0).sum(axis=1)

@@ -1,4 +1,4 @@
-"""The suggested number of clusters, and the curves that it rests on."""
+"""The suggested number of clusters, and the curves behind it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ClusterNumber(Tabular):
     Attributes
     ----------
     suggestion : int
-        The candidate with the largest `score`; 1 where no cluster structure was found and no
-        candidates were given. Numbers above 30, and above the root of the number of samples, are
-        suggested only where single runs point to them, too.
+        The candidate with the largest `score`; 1 if no cluster structure was found and no
+        candidates were given. Numbers above 30 and above the root of the number of samples are
+        suggested only if single runs suggest them, too.
     confidence : float
         Estimated probability that the number is right within one: the odds are 2.5 × the lead of
         its score over those of other numbers / its instability, which is
@@ -47,11 +47,11 @@ class ClusterNumber(Tabular):
     n_samples, n_runs : int
         Number of samples that were used, and of runs per candidate.
     structure : omcal.model.structure.Structure or None
-        How well the best number separates a sample of the data, and how well data without clusters
-        is separated; None where there are fewer than 50 samples.
+        How well the clusters of the best number are separated on a sample, compared with data
+        without clusters; None with fewer than 50 samples.
     has_structure : bool
-        Whether the best number separates neighbours, or its runs agree, more than on data without
-        clusters.
+        Whether the best number separates neighbours better, or its runs agree more, than on data
+        without clusters.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class ClusterNumber(Tabular):
         return f"{self.sentence()}\n\n{table}"
 
     def sentence(self) -> str:
-        """Return the suggestion and how far to trust it, in words.
+        """Return the suggestion and how far to trust it, as text.
 
         Returns
         -------

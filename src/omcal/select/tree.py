@@ -1,4 +1,4 @@
-"""A tree over numbers of clusters: how clusters at one level split at the next."""
+"""A tree over numbers of clusters: how the clusters of a level split at the next level."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ class Edge(NamedTuple):
     share : float
         Fraction of the samples of `source`.
     main : bool
-        Whether `target` has most of its samples from `source`. Samples of other edges jump from
-        one branch to another.
+        Whether most samples of `target` come from `source`; other edges jump between branches.
     """
 
     level: int
@@ -73,8 +72,8 @@ class Feature(NamedTuple):
 class ClusterTree:
     """Clusterings into increasing numbers of clusters, and their connections.
 
-    A cluster keeps its number, and its colour, along its branch: of the parts that it splits into,
-    one keeps the number, and the others take the next free ones.
+    A cluster keeps its number and colour along its branch: when it splits, one part keeps the
+    number, and the others take the next free numbers.
 
     Attributes
     ----------
@@ -128,8 +127,7 @@ class ClusterTree:
         Returns
         -------
         array of shape (n,)
-            −1 for samples that are absent from a view, or were not drawn of more than
-            `max_samples`.
+            −1 for samples that are absent from a view, or were not among the `max_samples` drawn.
         """
         if k not in self.numbers:
             listed = ", ".join(map(str, self.numbers))
@@ -192,15 +190,15 @@ def cluster_tree(
     random_state: Seed = 0,
     progress: Progress = lambda text: None,
 ) -> ClusterTree:
-    """Cluster X into several numbers of clusters and connect the levels to a tree.
+    """Cluster X with several numbers of clusters, and connect the levels to a tree.
 
     Parameters
     ----------
     X : as in `OMCAL.fit`
         The views.
     numbers : iterable of int, optional
-        Levels, from 2 on. By default about nine from 2 to beyond the number that
-        `n_clusters` suggests, which is one of them.
+        Numbers of clusters of the levels, from 2 on. By default about nine, from 2 to beyond the
+        suggestion of `n_clusters`, which is included.
     views : as in `OMCAL`
         Which columns of one table form which view.
     present : as in `OMCAL.fit`
@@ -270,7 +268,7 @@ def _tree(
         codes = np.unique(level.labels, return_inverse=True)[1].reshape(-1)
         c = int(codes.max()) + 1
         if c not in kept and (not labels or c > labels[-1].max() + 1):
-            kept[c] = level  # a level that leaves clusters empty counts by those that it has
+            kept[c] = level  # the number of non-empty clusters of a level counts
             labels.append(numbered(codes, labels[-1] if labels else None))
     tables = [contingency_matrix(a, b) for a, b in pairwise(labels)]
     edges = [edge for c, table in zip(kept, tables, strict=False) for edge in edges_of(c, table)]
@@ -292,9 +290,9 @@ def _tree(
 
 
 def numbered(labels: Array, above: Array | None) -> Array:
-    """Return the labels with the numbers of the level above; new clusters take the next ones.
+    """Return the labels with the numbers of the level above; new clusters take the next numbers.
 
-    New clusters, and those of the first level, are numbered by size, the largest first.
+    New clusters, and those of the first level, are numbered by size, largest first.
     """
     order = np.argsort(-np.bincount(labels), kind="stable")
     if above is not None:

@@ -1,6 +1,6 @@
-"""Any input as named views: one adapter for each kind, chosen here.
+"""Any input as named views: this module chooses the adapter for each kind of input.
 
-`NamedViews` are arrays by view name with the names of their features and the samples they lack.
+`NamedViews` are arrays by view name, with feature names and masks of the present samples.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Split = Callable[[int, tuple[str, ...] | None], dict[str, slice | Array | None]]
 
 
 @dataclass(frozen=True)
-class Given:
-    """An input as views, before its rows are paired and it is compared with a model."""
+class AdaptedInput:
+    """An input as views, before rows are paired and views are compared with a model."""
 
-    views: dict[str, View | None]  # None: a view that no sample has
-    ids: dict[str, Ids]  # the names of the rows, for views that have them
-    table: Table | None  # the one table that the views are columns of
+    views: dict[str, View | None]  # None: no sample has this view
+    ids: dict[str, Ids]  # names of the rows, for views that have them
+    table: Table | None  # the table, if the views are columns of one table
     by_name: bool  # whether the views were given by name
 
 
-def adapt(X: Any, split: Split, home: Home = "any") -> Given:
-    """Turn any input into named views.
+def adapt(X: Any, split: Split, home: Home = "any") -> AdaptedInput:
+    """Convert any input to named views.
 
-    If X is one table, `split` gives the columns of each view, from the number and the names of its
-    columns. `home` says where the views may stay: anywhere; outside of devices; in memory only.
+    If X is one table, `split` returns the columns of each view, from their number and names. `home`
+    determines where views may stay: anywhere ("any"), not on devices ("host"), in memory only.
     """
     members = separate_views(X)
     if members is None:
@@ -47,7 +47,7 @@ def adapt(X: Any, split: Split, home: Home = "any") -> Given:
         parts = split(table.width, table.names)
         taken: dict[str, View | None] = {part: table.take(part, at) for part, at in parts.items()}
         ids = {} if table.ids is None else dict.fromkeys(parts, table.ids)
-        return Given(taken, ids, table, by_name=False)
+        return AdaptedInput(taken, ids, table, by_name=False)
     _require_one_kind(members)
     opened = {
         name: None if member is None else _open(member, name, home)
@@ -58,7 +58,7 @@ def adapt(X: Any, split: Split, home: Home = "any") -> Given:
         views = {name: _with_names(view, X) for name, view in views.items()}
     ids = {name: t.ids for name, t in opened.items() if t is not None and t.ids is not None}
     ids |= X.ids if isinstance(X, NamedViews) else {}
-    return Given(views, ids, None, by_name=isinstance(X, Mapping))
+    return AdaptedInput(views, ids, None, by_name=isinstance(X, Mapping))
 
 
 def _open(data: Any, name: str, home: Home) -> Table:
@@ -76,7 +76,7 @@ def _open(data: Any, name: str, home: Home) -> Table:
 
 
 def _with_names(view: View | None, X: NamedViews) -> View | None:
-    """Return the view with the feature names and the presence that came with it."""
+    """Return the view with its feature names and presence from X."""
     if view is None:
         return None
     titles = X.feature_names.get(view.name)
@@ -88,7 +88,7 @@ def _with_names(view: View | None, X: NamedViews) -> View | None:
 
 def separate_views(X: Any) -> dict[str, Any] | None:
     """Return the separate views in X by name, or None if X is one table."""
-    # scipy.sparse.dok_array is a dict, so sparse goes first.
+    # scipy.sparse.dok_array is a dict, so test for sparse matrices first.
     if sparse.issparse(X) or is_frame(X):
         return None
     named: dict[str, Any] | None
@@ -109,7 +109,7 @@ def separate_views(X: Any) -> dict[str, Any] | None:
 
 
 def is_tensor(data: Any) -> bool:
-    """Whether this is a tensor of PyTorch; does not load PyTorch to find out."""
+    """Whether this is a tensor of PyTorch, without importing PyTorch."""
     return any(
         base.__module__.split(".")[0] == "torch" and base.__name__ == "Tensor"
         for base in type(data).__mro__
@@ -124,7 +124,7 @@ def is_matrix(item: Any) -> bool:
 
 
 def _require_one_kind(members: Mapping[str, Any]) -> None:
-    """Refuse tensors beside other views."""
+    """Refuse tensors together with other views."""
     tensors = {name: is_tensor(member) for name, member in members.items()}
     if any(tensors.values()) and not all(tensors.values()):
         name = next(name for name, found in tensors.items() if not found)
@@ -135,10 +135,10 @@ def _require_one_kind(members: Mapping[str, Any]) -> None:
 
 
 class NamedViews(dict[str, Any]):
-    """A dict of arrays by view name, with feature names and presence where they are known.
+    """A dict of arrays by view name, with feature names and presence if they are known.
 
-    `fit` and `predict` compare features by these names. Rows are taken as of an array, so that
-    scikit-learn can split the samples. `present` is False where a sample is absent from a view.
+    `fit` and `predict` match features by these names. Indexing selects rows, so that scikit-learn
+    can split the samples. `present` is False for samples that are absent from a view.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class NamedViews(dict[str, Any]):
         super().__init__(views)
         self.feature_names = dict(feature_names or {})
         self.present = dict(present or {})
-        self.levels_from: dict[str, int] = {}  # the first feature that is a level of a category
+        self.levels_from: dict[str, int] = {}  # by view: the first feature that is a level
         self.tables: dict[str, Columns] = {}  # mixed tables from which views were encoded
         self.encoding: dict[str, dict[str, Any]] = {}  # of the columns of mixed tables
         self.ids: dict[str, Ids] = {}  # the names of the rows of a view
@@ -183,7 +183,7 @@ class NamedViews(dict[str, Any]):
         return picked
 
     def raw(self) -> NamedViews:
-        """Return the views with mixed tables in the place of the arrays encoded from them."""
+        """Return the views with mixed tables instead of the arrays encoded from them."""
 
         def others(members: Mapping[str, Any]) -> dict[str, Any]:
             return {name: m for name, m in members.items() if name not in self.tables}

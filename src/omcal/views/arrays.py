@@ -13,7 +13,7 @@ from omcal.machine.arrays import Array
 from omcal.views.stored import in_memory
 from omcal.views.view import SEVERAL, Matrix, Table, View, require_2d
 
-_DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
+_DENSE_SHARE = 2 / 3  # share of stored entries above which a dense array is smaller
 
 
 def array_table(data: Any, name: str) -> Table:
@@ -37,9 +37,9 @@ def array_table(data: Any, name: str) -> Table:
 
 
 def numeric_matrix(data: Any, name: str) -> Matrix:
-    """Return the data as a 2-D array of real numbers or a CSR matrix, if possible uncopied."""
+    """Return the data as a 2-D array of real numbers or a CSR matrix, uncopied if possible."""
     if type(data) is np.ndarray and data.dtype.kind in "biuf" and data.ndim == 2 and data.size:
-        return data  # the check would take as long as the product of a small batch
+        return data  # the check would take as long as the product for a small batch
     try:
         checked = check_array(
             data,
@@ -59,10 +59,10 @@ def numeric_matrix(data: Any, name: str) -> Matrix:
 
 
 def _canonical(array: Matrix) -> Matrix:
-    """Return a sparse array in which every entry is stored once; the user's own is left as it is.
+    """Return a sparse array with every entry stored once; the user's array does not change.
 
-    One with few zeros becomes dense: it takes less memory, and can be centred, without which
-    distances between points far from zero are rounding.
+    An array with few zeros becomes dense: it takes less memory and can be centred, which keeps
+    distances between points far from zero accurate.
     """
     if not array.has_canonical_format:
         array = array.copy()
@@ -71,7 +71,7 @@ def _canonical(array: Matrix) -> Matrix:
 
 
 def _rows_of_lists(rows: Any) -> Any:
-    """Return a list of rows as an array; a row that is None becomes a row of NaN."""
+    """Return a list of rows as an array; None becomes a row of NaN."""
     if any(row is None for row in rows):
         width = next((len(row) for row in rows if row is not None), 1)
         rows = [[np.nan] * width if row is None else row for row in rows]
@@ -89,10 +89,10 @@ def _picked(array: Matrix, columns: slice | Array | None) -> Matrix:
 
 
 def _require_sound(array: Any, name: str) -> None:
-    """Refuse a sparse matrix with indices outside its shape; SciPy would read foreign memory."""
+    """Refuse a sparse matrix with indices outside its shape: SciPy would read invalid memory."""
     kind = array.format
     try:
-        # The checks may rearrange their argument, which must not be the user's own.
+        # The checks may reorder their argument, so they get a copy of the user's matrix.
         if kind == "coo":
             sparse.coo_array((array.data, (array.row, array.col)), array.shape)
         elif kind in ("csr", "csc", "bsr"):

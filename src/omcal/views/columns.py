@@ -47,12 +47,12 @@ def require_equal_lengths(views: Mapping[str, Any], kind: type[ValueError]) -> N
 
 
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
-    """Return the members under their names as text; refuse names that repeat."""
+    """Return the members with their names as text; refuse repeated names."""
     named = {str(name): member for name, member in mapping.items()}
     if len(named) < len(mapping):
         names = [str(name) for name in mapping]
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{what} has several views named {twice}; give each its own name.")
+        raise ValueError(f"{what} has several views named {twice}; give each a different name.")
     return named
 
 
@@ -66,9 +66,9 @@ def split_columns(
 ) -> dict[str, slice | Array]:
     """Resolve `views=` into named sets of columns of one table.
 
-    `views` is a sequence, or a mapping from names, of slices, lists of positions or lists of column
-    names; or ``"prefix_"``: one view per prefix of the column names up to the first ``_`` (any
-    separator may follow the word ``prefix``).
+    `views` is a sequence of slices, lists of positions or lists of column names, or a mapping from
+    names to them. Or it is ``"prefix_"``: one view per prefix of the column names up to the first
+    ``_`` (any separator may follow the word ``prefix``).
 
     Examples
     --------
@@ -89,7 +89,7 @@ def split_columns(
             "or a mapping from view names to them."
         )
     if not members:
-        raise ValueError("views= names no view; give at least one set of columns.")
+        raise ValueError("views= is empty; give at least one set of columns.")
     return {name: _positions(name, member, width, columns) for name, member in members.items()}
 
 
@@ -131,7 +131,7 @@ def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slic
 
 
 def by_prefix(names: Sequence[str], separator: str) -> tuple[dict[str, list[int]], list[int]]:
-    """Return the positions of the columns by their prefix, and of the columns without one.
+    """Return the positions of the columns by prefix, and those of columns without a prefix.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Adapter: arrays, data frames and delayed blocks of Dask, as arrays cut by rows only."""
+"""Adapter: arrays, data frames and delayed blocks of Dask, as arrays with chunks of whole rows."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def dask_table(data: Any, name: str) -> Table:
 
 
 def array_of_delayed(data: Any, name: str) -> Any:
-    """Return delayed blocks of rows, which have no shape, as a Dask array; other data unchanged."""
+    """Return delayed blocks of rows, whose shapes are unknown, as a Dask array; else the data."""
     blocks = data if isinstance(data, list | tuple) else [data]
     if not blocks or not is_delayed(blocks[0]):
         return data
     import dask
     import dask.array as da
 
-    # Their shapes are known to nobody but the blocks themselves.
+    # Only the blocks themselves know their shapes.
     found = dask.compute(*(dask.delayed(_shape_and_type)(block) for block in blocks))
     widths = {shape[1:] for shape, _ in found}
     if len(widths) > 1 or len(next(iter(widths))) != 1:

@@ -1,8 +1,9 @@
 """Values for missing cells: a low-rank model of a view, applied to the known cells of each row.
 
-A row is about mean + deviation · V p, where V has few orthonormal columns. Power iterations on
-sampled rows learn V, and missing cells take their expected values between them. A direction
-counts by the share of its variance that is above the noise, so that random cells get the means.
+A row is approximately mean + deviation · V p, where V has a few orthonormal columns. Power
+iterations on sampled rows learn V; between them missing cells take their expected values. Each
+direction is weighted by the share of its variance above the noise, so that uncorrelated features
+get their means.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix
 
-ROUNDS = 5  # projections of a row, which begins with the means
+ROUNDS = 5  # projections per row, starting from the means
 _DIRECTIONS, _LEARNING_ROUNDS = 20, 10
-_ENTRIES = 1 << 20  # of rows that are filled at a time
+_ENTRIES = 1 << 20  # per block of rows to fill
 _CELLS = 1 << 18
 
 
 class Holes(NamedTuple):
-    """The missing cells of a block, and their positions among its stored values."""
+    """The missing cells of a block, and the positions of these cells among its stored values."""
 
     rows: Array
     columns: Array
@@ -55,11 +56,11 @@ class Fill(NamedTuple):
     Attributes
     ----------
     mean, deviation : arrays of shape (n_features,)
-        The mean, and the standard deviation or, where features share a unit, 1.
+        The mean, and the standard deviation, or 1 if features share a unit.
     directions : array of shape (n_features, n_directions)
-        V, with each column multiplied by the root of its share of signal.
+        V, with each column multiplied by the square root of its share of signal.
     least : float
-        The least value: 0 where no known value is negative.
+        The smallest possible value: 0 if no known value is negative.
     """
 
     mean: Floats
@@ -69,7 +70,7 @@ class Fill(NamedTuple):
 
     @classmethod
     def of_means(cls, mean: Floats) -> Fill:
-        """Return the fill that takes the mean of each feature."""
+        """Return the model that fills each cell with the mean of its feature."""
         return cls(mean, np.ones(len(mean)), np.empty((len(mean), 0)))
 
     @classmethod
@@ -90,7 +91,7 @@ class Fill(NamedTuple):
         if standardised:
             squares = total(sum((_centred_squares(X, mean) for X in known), np.zeros(len(mean))))
             deviation = np.sqrt(squares / max(n, 1))
-            # Rounding leaves a constant feature of size x with a deviation of about eps·x.
+            # Because of rounding, a constant feature x has a deviation of about eps·x.
             deviation[deviation <= 1e-14 * np.abs(mean)] = 0
         rank = max(min(_DIRECTIONS, int(n) - 1, len(mean) - 1), 0)
         fill = cls(mean, deviation, np.empty((len(mean), 0)), -np.inf if n_negative else 0.0)
@@ -107,7 +108,7 @@ class Fill(NamedTuple):
         n: int,
         total: Callable[[Array], Array],
     ) -> Floats:
-        """Return V from scaled rows, whose missing cells are replaced by expected values."""
+        """Return V from scaled rows, and replace their missing cells by expected values."""
         centre = self._centre
         V = np.linalg.qr(np.random.default_rng(0).normal(size=(len(centre), rank)))[0]
         both = list(zip(scaled, holes, strict=True))
@@ -121,7 +122,7 @@ class Fill(NamedTuple):
             powers = total(power)
             rest = max(float(powers.sum() - variances.sum()), 0.0)
             noise = rest / max(min(n, len(centre)) - rank, 1)
-            # Rounding would choose directions that have hardly any variance.
+            # Directions with hardly any variance would be rounding error.
             eps = np.finfo(float).eps
             least = np.sqrt(eps) * powers.sum() + eps * n * (centre @ centre)
             n_directions = np.count_nonzero(variances > least)
@@ -162,7 +163,7 @@ class Fill(NamedTuple):
         return np.maximum(self.mean[holes.columns] + self.deviation[holes.columns] * y, self.least)
 
     def apply(self, array: Matrix) -> Matrix:
-        """Return rows in memory with their missing cells filled; the same array if none is."""
+        """Return rows in memory with missing cells filled; the same array if there are none."""
         n, width = array.shape
         whole = None
         for rows in row_blocks(n, max(1, _ENTRIES // width)):
@@ -176,7 +177,7 @@ class Fill(NamedTuple):
 
 
 def _values(X: Matrix) -> Array:
-    """Return the stored values of a matrix as one array, to be changed."""
+    """Return the stored values of a matrix as one array, a view that can be changed."""
     return np.asarray(X.data if sparse.issparse(X) else X.reshape(-1))
 
 

@@ -1,8 +1,8 @@
 """Adapter: data frames of pandas and polars and tables of pyarrow, with names and index.
 
-Their named columns are of one kind each: numbers, booleans, dates or texts. The array of a column
-has one of these types: integers or floats (NaN is missing), booleans, objects that are True, False
-or None, datetime64[ms] (NaT is missing), and texts ("" is missing).
+Each named column has one kind: numbers, booleans, dates or texts. The array of a column has one of
+these types: integers or floats (NaN is missing), booleans, objects that are True, False or None,
+datetime64[ms] (NaT is missing), and texts ("" is missing).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Columns:
 
     @property
     def dtype(self) -> np.dtype:
-        """Return the type of the numbers that the columns are encoded as."""
+        """Return the type of the encoded columns."""
         return np.dtype(np.float64)
 
     def __getitem__(self, rows: Any) -> Columns:
@@ -66,7 +66,7 @@ class Columns:
         return Columns({name: self.values[name] for name in names})
 
     def spread(self, position: Array) -> Columns:
-        """Return the rows at these positions; -1 stands for a row without values."""
+        """Return the rows at these positions; -1 gives a row without values."""
         rows = self[position]
         absent = position < 0
         if not absent.any():
@@ -105,7 +105,7 @@ def is_numeric(column: Array) -> bool:
 
 
 def emptied(column: Array, absent: Mask) -> Array:
-    """Return a column without the values of some cells."""
+    """Return a column with some cells emptied."""
     if column.dtype.kind in "biu":
         column = column.astype(object if column.dtype.kind == "b" else np.float64)
     empty: Mapping[str, Any] = {"U": "", "O": None, "M": np.datetime64("NaT")}
@@ -114,17 +114,17 @@ def emptied(column: Array, absent: Mask) -> Array:
 
 
 def frame_column(frame: Any, j: int) -> Array:
-    """Return one column of a data frame or Arrow table by its kind."""
+    """Return a column of a data frame or Arrow table, converted by its kind."""
     if is_arrow(frame):
         return arrow_column(frame.column(j))
     column = frame.iloc[:, j] if hasattr(frame, "iloc") else frame[:, j]
-    if hasattr(column.dtype, "categories") and hasattr(column, "cat"):  # a category of numbers, too
+    if hasattr(column.dtype, "categories") and hasattr(column, "cat"):  # also of numbers
         return as_column(as_text(np.asarray(column)))
     return as_column(np.asarray(column))
 
 
 def arrow_column(column: Any) -> Array:
-    """Return a column of an Arrow table by its kind."""
+    """Return a column of an Arrow table, converted by its kind."""
     import pyarrow as pa
 
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -150,10 +150,10 @@ def is_text_type(kind: Any) -> bool:
 
 
 def as_column(values: Array) -> Array:
-    """Return the cells of a column by their kind, whatever the type of their array.
+    """Return the cells of a column, converted by their kind, for any type of array.
 
-    Texts that are all dates as in 2024-12-31 or 2024-12-31 23:59:59 are dates. Whole numbers of
-    more than 15 digits, which a float would not give back, are texts.
+    Texts are dates if all of them look like 2024-12-31 or 2024-12-31 23:59:59. Whole numbers of
+    more than 15 digits are texts, because floats cannot represent them.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def as_column(values: Array) -> Array:
         return values
     if kind == "M":
         return values.astype("datetime64[ms]")
-    if kind == "m":  # a length of time, in days
+    if kind == "m":  # a duration, in days
         days = values.astype("timedelta64[ms]").astype(np.float64) / _DAY
         return np.where(np.isnat(values), np.nan, days)
     if kind in "UST":
@@ -200,7 +200,7 @@ def _naive(cell: Any) -> Any:
 
 
 def _dates(texts: Array) -> Array:
-    """Return texts as dates if all of them are, else as they are."""
+    """Return texts as dates if all of them are dates, else unchanged."""
     first = next((text for text in texts.tolist() if text), "")
     if not _DATE.fullmatch(first):
         return texts
@@ -209,12 +209,12 @@ def _dates(texts: Array) -> Array:
     try:
         cells = [text.removesuffix("Z").removesuffix("+00:00") for text in texts.tolist()]
         return np.array(cells, dtype="datetime64[ms]")
-    except ValueError:  # such as 2024-02-31
+    except ValueError:  # invalid, such as 2024-02-31
         return texts
 
 
 def frame_table(frame: Any, name: str) -> Table:
-    """Open a data frame as a table; only the columns that are taken must be numeric."""
+    """Open a data frame as a table; only columns in views must be numeric."""
     ids = index_of(frame)
     if is_arrow(frame) and (index := index_columns(frame)):
         frame = frame.select([title for title in frame.schema.names if title not in index])
@@ -252,7 +252,7 @@ def is_frame(data: Any) -> bool:
 
 
 def index_of(frame: Any) -> Ids | None:
-    """Return the index of a pandas frame as ids, also of one that became an Arrow table."""
+    """Return the index of a pandas frame, or of an Arrow table made from one, as ids."""
     if not is_arrow(frame):
         index: Any = getattr(frame, "index", None)
         if not hasattr(index, "get_indexer"):
@@ -270,7 +270,7 @@ def index_of(frame: Any) -> Ids | None:
     for described in (frame.schema.pandas_metadata or {}).get("index_columns", []):
         if isinstance(described, dict) and described.get("kind") == "range":
             numbers = np.arange(described["start"], described["stop"], described["step"])
-            if len(numbers) == frame.num_rows:  # not so after a slice
+            if len(numbers) == frame.num_rows:  # not valid after slicing
                 name = described.get("name") or "index"
                 return Ids(name, as_text(numbers), numbers_rows(numbers))
     return None

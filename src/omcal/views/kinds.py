@@ -1,6 +1,6 @@
 """The kind of numbers in a view, from a bounded sample of its rows.
 
-The same rows are looked at wherever the view is, so that the kind does not depend on that.
+The sampled rows, and so the kind, do not depend on where the view is stored.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix, View
 
 SAMPLE_ROWS = 2048
-RUN = 64  # rows that lie together, so that files are read in few pieces
+RUN = 64  # consecutive rows, so that files are read in few pieces
 
 MOSTLY_ZERO = 0.7
 WIDE = 100  # features; narrower views are tables with zeros, not word counts
-_UNIT_LENGTH = 1e-2  # off by no more than this
-_LONG_TAIL = 4.0  # times a usual value, reached by one value in a hundred
-_TAIL_OF_COUNTS = 2.5  # of whole numbers; pixels and histograms stay below 2
-_COLUMNS = 256  # of which the tails are looked at
-_LEAST_POSITIVE = 10  # values of a feature, to speak of its tail
+_UNIT_LENGTH = 1e-2  # tolerance for rows of length 1
+_LONG_TAIL = 4.0  # 99th percentile divided by the median
+_TAIL_OF_COUNTS = 2.5  # the same for whole numbers; pixels and histograms have less than 2
+_COLUMNS = 256  # most features for measuring tails
+_LEAST_POSITIVE = 10  # values of a feature, to measure its tail
 TAIL_QUANTILES = (0.99, 0.5)
 
 
@@ -42,7 +42,7 @@ ASKED = Kind(None)
 
 
 def sample_slices(n: int, run: int = RUN) -> list[slice]:
-    """Return the slices of rows to sample: all of few rows, else runs spread evenly."""
+    """Return the slices of rows to sample: all rows if there are few, else evenly spread runs."""
     if n <= SAMPLE_ROWS:
         return [slice(0, n)]
     starts = np.linspace(0, n - run, SAMPLE_ROWS // run).astype(int)
@@ -62,31 +62,31 @@ def sample_of(view: View) -> Matrix:
 
 
 class Facts(NamedTuple):
-    """The statistics of sampled rows that decide the kind of a view; functions compute some."""
+    """The statistics of sampled rows that decide the kind of a view; some are functions."""
 
     n: int
     width: int
-    n_values: int  # that are not zero
+    n_values: int  # number of values that are not zero
     negative: bool  # whether there is a negative value
     unit_length: Callable[[], bool]  # whether all rows but zero rows have length 1
     whole: Callable[[], bool]  # whether all values are whole numbers
-    tail: Callable[[], float]  # 99th percentile of positive values over the median, usual feature
+    tail: Callable[[], float]  # 99th percentile / median of positive values, of the median feature
 
 
 def recognise(sample: Matrix) -> Kind:
     """Return the kind of numbers in the rows."""
-    if not sample.size:  # of a sparse sample: its stored entries
-        return Kind("standard", "no value to go by")
+    if not sample.size:  # for sparse samples the stored entries
+        return Kind("standard", "no values in the sample")
     return kind_of(_facts_of(sample))
 
 
 def kind_of(facts: Facts) -> Kind:
     """Return the kind of numbers in rows with the given statistics.
 
-    Mostly zero and wide: counts, terms or links without negative values ("tfidf"), or something
-    else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails mean
-    counts where whole numbers are wide ("tfidf": how much was counted in a row says nothing), else
-    damped ("log"). Everything else, binary and one-hot columns too, has its features standardised.
+    Mostly zero and wide views are counts, terms or links ("tfidf") without negative values,
+    otherwise "unit". Rows of length 1 are unchanged ("view"). Wide views of whole numbers with long
+    tails are counts ("tfidf", which ignores the totals of rows); other views with long tails are
+    damped ("log"). The features of other views, even binary and one-hot ones, are standardised.
     """
     width, negative = facts.width, facts.negative
     zero = 1.0 - facts.n_values / (facts.n * width)
@@ -94,7 +94,7 @@ def kind_of(facts: Facts) -> Kind:
         if negative:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
         return Kind("tfidf", f"{zero:.0%} of its values are zero, as in counts, terms or links")
-    # One-hot rows have length 1, too; whole numbers are no embedding.
+    # One-hot rows have length 1, too, but whole numbers are not embeddings.
     if width > 3 and facts.unit_length() and not facts.whole():
         return Kind("view", "its rows have length 1, as embeddings have")
     tail = 0.0 if negative else facts.tail()
@@ -129,9 +129,9 @@ def _facts_of(sample: Matrix) -> Facts:
 
 
 def typical_values(sample: Matrix) -> Floats:
-    """Return the median absolute non-zero value of each feature; 1 where there is none."""
+    """Return the median absolute non-zero value of each feature; 1 if there is none."""
     typical = np.ones(sample.shape[1])
-    # Of a wide sparse view few features have any value.
+    # In a wide sparse view only a few features have values.
     filled = np.unique(sample.indices) if sparse.issparse(sample) else np.arange(len(typical))
     for block in row_blocks(len(filled), _COLUMNS):
         sizes, counts = _sizes(sample[:, filled[block]])
@@ -161,7 +161,7 @@ def tail_columns(width: int) -> Array:
 
 
 def usual_tail(high: Floats, middle: Floats, counts: Array) -> float:
-    """Return `Facts.tail` from quantiles of each feature and its number of values."""
+    """Return `Facts.tail` from quantiles of the features and their numbers of values."""
     enough = counts >= _LEAST_POSITIVE
     return float(np.median(high[enough] / middle[enough])) if enough.any() else 0.0
 

@@ -1,7 +1,7 @@
-"""Cells without a value: counted, and replaced by values that the rest of their row suggests.
+"""Cells without a value: counts, and estimates from the rest of their rows.
 
-A fit learns of them when a sum over the data is no number, so that data without any cost nothing.
-`omcal.views.filling` has the values. A row without any value is an absent sample and stays so.
+A fit detects them when a sum over the data is NaN, so that complete data need no extra pass.
+`omcal.views.filling` computes the values. A row without any value is an absent sample and stays so.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from omcal.views.mixed import Plan, column_starts
 from omcal.views.present import rows_present
 from omcal.views.view import KnownValues, Matrix, View, Views, require_finite
 
-Sampled: TypeAlias = list[tuple[Array, Matrix]]  # numbers of rows, and the rows
+Sampled: TypeAlias = list[tuple[Array, Matrix]]  # row numbers, and the rows
 
 _BLOCK_ENTRIES = 1 << 20
-_RUN = 128  # consecutive rows among those whose missing cells are kept
-_FEATURES = 50  # of which they are kept
+_RUN = 128  # consecutive rows in the sample of missing cells
+_FEATURES = 50  # most features in the sample of missing cells
 
 
 @dataclass(frozen=True)
 class MissingCells(Additive):
-    """Sums over the known values of a view, which add up over blocks of rows."""
+    """Sums over the known values of a view; sums of blocks of rows can be added."""
 
-    n: int  # rows of samples that the view has
-    half_empty: int  # samples that lack more than half of their values
+    n: int  # number of samples in the view
+    half_empty: int  # number of samples that lack more than half of their values
     infinite: int  # number of infinite values, which have no mean
     total: Floats  # sum of the known values of each feature
     count: Floats  # number of the known values of each feature
@@ -44,21 +44,21 @@ class MissingCells(Additive):
 
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
-        """Count in rows; a row without any value is an absent sample."""
-        there = rows_present(block)
-        block = block if there is None else block[there]
+        """Return the counts of a block; a row without any value is an absent sample."""
+        present = rows_present(block)
+        block = block if present is None else block[present]
         n, width = map(int, block.shape)
         stored = block.data if sparse.issparse(block) else block
         lost = np.isnan(stored)
         values = np.where(lost, 0, stored).astype(np.float64)
         summed: list[Any] = [values, lost, values != np.rint(values), values != 0]
         if sparse.issparse(block):
-            places = block.indices, block.indptr
-            summed = [sparse.csr_array((_floats(part), *places), block.shape) for part in summed]
+            positions = block.indices, block.indptr
+            summed = [sparse.csr_array((_floats(part), *positions), block.shape) for part in summed]
         total, missing, fractions, nonzero = (_floats(part.sum(axis=0)) for part in summed)
-        half = int((2 * summed[1].sum(axis=1) > width).sum())
+        half_empty = int((2 * summed[1].sum(axis=1) > width).sum())
         infinite = int(np.isinf(values).sum())
-        return cls(n, half, infinite, total, n - missing, fractions, nonzero)
+        return cls(n, half_empty, infinite, total, n - missing, fractions, nonzero)
 
     def over_all(self, total: Callable[[Array], Array]) -> MissingCells:
         """Return the sums over all processes of a fit."""
@@ -78,7 +78,7 @@ class MissingCells(Additive):
 
     @property
     def mean(self) -> Floats:
-        """Return the mean of the known values of each feature; 0 where none is known."""
+        """Return the mean of the known values of each feature; 0 if none is known."""
         return self.total / np.maximum(self.count, 1)
 
     @property
@@ -91,7 +91,7 @@ class MissingCells(Additive):
     def middle(self) -> Floats:
         """Return the middle of each feature: its mean, rounded in wide views of whole numbers.
 
-        The kind of a view is recognised with them, as counts must be whole and mostly zero.
+        Middles fill cells before the kind is recognised: counts must be whole and mostly zero.
         """
         whole = (self.fractions == 0) & (len(self.count) >= WIDE)
         return np.where(whole, np.rint(self.mean), self.mean)
@@ -102,7 +102,7 @@ def _floats(counts: Array) -> Floats:
 
 
 def count_missing(views: Views) -> list[MissingCells]:
-    """Count the missing cells of each view, wherever its rows are; refuse infinity."""
+    """Count the missing cells of each view, in memory or elsewhere; refuse infinity."""
     with np.errstate(invalid="ignore"):
         found = [count_cells(view) for view in views]
     for view, cells in zip(views, found, strict=True):
@@ -113,10 +113,10 @@ def count_missing(views: Views) -> list[MissingCells]:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Missing cells of some rows of a view."""
+    """The missing cells of sampled rows of a view."""
 
-    rows: Array  # numbers of the rows
-    features: Array  # the features with most missing cells, at most 50
+    rows: Array  # row numbers
+    features: Array  # at most 50 features, those with most missing cells
     missing: Mask  # whether the cell is missing, by row and feature
 
 
@@ -130,9 +130,9 @@ def sample_gaps(blocks: Sampled, cells: MissingCells) -> Gaps:
 
 
 def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
-    """Return those of 2,048 rows, read in a few runs, that are here, with their numbers here.
+    """Return the rows of this process among 2,048 sampled rows, with their numbers in this process.
 
-    The first row here is row `first` of the n rows of all processes.
+    The rows of this process begin at row `first` of the n rows of all processes.
     """
     own = int(view.array.shape[0])
     n = own if n is None else n
@@ -154,7 +154,7 @@ def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
 
 
 def known_values(blocks: Sequence[Matrix], cells: MissingCells) -> KnownValues:
-    """Return the kind of a view as its known values show it, and their presence."""
+    """Return facts from the known values of a view: its kind, and shares of non-zero values."""
     filled = [Fill.of_means(cells.middle).apply(block) for block in blocks]
     stack = sparse.vstack if sparse.issparse(filled[0]) else np.concatenate
     rows = stack(filled)
@@ -163,7 +163,7 @@ def known_values(blocks: Sequence[Matrix], cells: MissingCells) -> KnownValues:
 
 
 def count_cells(view: View) -> MissingCells:
-    """Count the missing cells of a view, wherever its rows are."""
+    """Count the missing cells of a view, in memory or elsewhere."""
     if view.home == "cluster":
         import dask
 
@@ -186,7 +186,7 @@ def count_cells(view: View) -> MissingCells:
 
 
 def fill(view: View, values: Fill) -> View:
-    """Return the view with its missing cells filled, wherever its rows are."""
+    """Return the view with missing cells filled, in memory or elsewhere."""
     array = view.array
     if view.home == "cluster":
         import dask.array as da
@@ -205,10 +205,10 @@ def fill_missing(
     counted: list[MissingCells] | None = None,
     of_all: tuple[int, int | None] = (0, None),
 ) -> Views:
-    """Fill missing cells by a model of each view, which a fit learns and records.
+    """Fill missing cells with a model of each view, which a fit learns and records.
 
-    `total` sums an array over all processes of a fit; `counted` are the counts of this process,
-    whose first row is the first of `of_all`, out of the second.
+    `total` sums an array over all processes of a fit. `counted` has the counts of this process;
+    `of_all` is the number of its first row, and the number of rows of all processes.
     """
     if not reset:
         known = zip(estimator._fills, estimator._rule_middles(), strict=True)
@@ -234,6 +234,6 @@ def fill_missing(
 
 
 def lost_cells(cells: MissingCells, plan: Plan, titles: Sequence[str] | None) -> int:
-    """Return the number of missing cells of a view; that of a category counts once."""
+    """Return the number of missing cells of a view; a category counts as one cell."""
     starts = column_starts(plan, titles or tuple(map(str, range(len(cells.lost)))))
     return int(cells.lost[list(starts)].sum())

@@ -1,9 +1,9 @@
 """Tables of numbers, categories, dates and text as views of numbers, by kind of column.
 
 Numbers and dates (as days) are standardised. Categories (booleans, and texts with few levels) are
-one-hot and their levels are not standardised, so that each category counts about as much as a
-number. Free text, ids and constants are left out by name. The encoding is plain data and part of
-the model. Files and data frames go through the same rules.
+one-hot, and their levels are not standardised, so that each category counts about as much as a
+number. Free texts, ids and constants are left out with a note. The encoding is plain data and part
+of the model. Files and data frames have the same rules.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from omcal.views.frames import (
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.view import is_arrow, is_dask
 
-MOST_LEVELS = 50  # of a category; more are free text
+MOST_LEVELS = 50  # of a category; texts with more levels are free text
 SEASON = {"sin": np.sin, "cos": np.cos}
 _YEAR = 365.2425  # days
-_LEAST = 0.1  # mean resultant length of a season
-_SEASONAL = 1e-3  # chance of this concentration within the year for dates without a season
+_LEAST = 0.1  # smallest mean resultant length of a season
+_SEASONAL = 1e-3  # largest p-value of the test for a season
 
 Encoding = dict[str, dict[str, Any]]  # table -> column -> kind, levels, missing cells
 Plan = dict[str, dict[str, Any]]  # column -> kind, levels, missing cells
@@ -53,28 +53,28 @@ def has_texts(data: Any) -> bool:
 
 
 def stacked(table: Columns) -> Array | Columns:
-    """Return the matrix of numbers and booleans that a table is; the table if it has texts."""
+    """Return a table of numbers and booleans as a matrix; a table with texts unchanged."""
     return table if has_texts(table) else side_by_side(list(table.values.values()))
 
 
 def encode_tables(
     X: Any, rule: Any, known: Encoding | None, *, tell: bool = True
 ) -> tuple[Any, Encoding]:
-    """Return X with each mixed table as views of numbers, and the encoding of its columns.
+    """Return X with each mixed table encoded as views of numbers, and the encoding.
 
-    `rule` is the parameter `views` of an estimator, which splits one table. New samples follow the
-    `known` encoding of a fit; None makes one. `tell` warns of columns that are left out.
+    `rule` is the parameter `views` of an estimator, which splits one table. New samples use the
+    `known` encoding of a fit; None creates one. `tell` warns of columns that are left out.
     """
     read = isinstance(X, NamedViews)
     if read:
-        if known is None and X.encoding:  # encoded when its file was read
+        if known is None and X.encoding:  # encoded when the file was read
             return X, X.encoding
         X = X.raw()
     tables = _tables(X, rule, known)
     if not any(isinstance(table, Columns) for table in tables.values()):
         return X, {}
     if known is None:
-        # The reader of a file has taken the ids out already.
+        # The reader of a file has already removed the ids.
         plans = {n: make_plan(t, ids=not read) for n, t in tables.items() if isinstance(t, Columns)}
         if tell:
             _warn_left_out(plans)
@@ -91,7 +91,7 @@ def encode_tables(
             texts = [title for title, c in table.values.items() if not is_numeric(c)]
             raise ValueError(
                 f"view {name!r} has columns of text or dates ({listed(texts, 6)}), and the model "
-                "was fitted to numbers alone; leave them out."
+                "was fitted to numbers only; leave them out."
             )
         ids = index_of(X[name]) if isinstance(X, Mapping) and is_frame(X[name]) else None
         found.tables[name] = table
@@ -130,8 +130,8 @@ def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
 def make_plan(table: Columns, *, ids: bool = True) -> Plan:
     """Return the kind of each column, the levels of categories and the number of missing cells.
 
-    With `ids`, columns that are called like ids or number the rows are left out. A table whose
-    texts are all left out keeps its numbers and booleans as they are.
+    With `ids`, columns with names of ids and row numbers are left out. If all texts of a table are
+    left out, numbers and booleans are not encoded.
     """
     plan = {name: _plan_of(name, column, ids) for name, column in table.values.items()}
     mixed = any(how["kind"] in ("category", "date") for how in plan.values())
@@ -148,9 +148,9 @@ def make_plan(table: Columns, *, ids: bool = True) -> Plan:
 
 
 def _plan_of(name: str, column: Array, ids: bool) -> dict[str, Any]:
-    """Return the kind of one column; that of booleans depends on the other columns."""
+    """Return the kind of one column; the kind of booleans also depends on the other columns."""
     if ids and (is_id_name(name) or numbers_rows(column)):
-        return _left_out("names or numbers the rows")
+        return _left_out("ids or row numbers")
     if is_numeric(column):
         return {"kind": "number"}
     if column.dtype.kind == "M":
@@ -171,10 +171,10 @@ def _left_out(reason: str) -> dict[str, Any]:
 
 
 def _has_season(days: Floats) -> bool:
-    """Whether dates of two years or more gather in a part of the year.
+    """Whether dates that span two years or more are concentrated in a part of the year.
 
-    By the test of Rayleigh over the last whole years, whose chance of a mean resultant length R is
-    about exp(-n R²); among many dates R must be 0.1 at least.
+    A Rayleigh test over the last whole years: its p-value for a mean resultant length R is about
+    exp(-n R²), and R must be at least 0.1.
     """
     years = np.ptp(days) // _YEAR
     if years < 2:
@@ -188,9 +188,9 @@ def _has_season(days: Floats) -> bool:
 def encode(
     table: Columns, name: str, plan: Plan, strict: bool
 ) -> tuple[Floats, list[str], int | None]:
-    """Return the numbers and then the levels of categories, their titles, and the first level.
+    """Return the encoded features (numbers first), their titles, and the first level of a category.
 
-    The first level is None where there is no category.
+    The first level is a position, None if there is no category.
     """
     used = {title: how for title, how in plan.items() if how["kind"] != "left out"}
     missing = [title for title in used if title not in table.values]
@@ -199,7 +199,7 @@ def encode(
         refuse_columns(name, missing, new)
     if not used:
         raise ValueError(
-            f"view {name!r} has no column that can be a feature: {summary(plan)}; drop the view."
+            f"view {name!r} has no column that can be a feature: {summary(plan)}; omit the view."
         )
     numbers: dict[str, Floats] = {}
     categories: list[tuple[str, list[str]]] = []
@@ -220,12 +220,12 @@ def encode(
 
 
 def _one_hot(table: Columns, categories: list[tuple[str, list[str]]], array: Floats) -> None:
-    """Write ones, a column per level; a missing or unknown cell is NaN in all of them."""
+    """Write a column per level with ones; a missing or unknown cell is NaN in all of them."""
     start = 0
     for title, levels in categories:
         place = {level: j for j, level in enumerate(levels)}
         if levels == ["False", "True"]:
-            place |= {"0": 0, "1": 1}  # as databases give them
+            place |= {"0": 0, "1": 1}  # as databases export booleans
         texts = _texts(table.values[title]).tolist()
         codes = np.array([place.get(text, -1) for text in texts], dtype=np.intp)
         unknown = sorted(set(texts) - {"", *place})
@@ -243,7 +243,7 @@ def _one_hot(table: Columns, categories: list[tuple[str, list[str]]], array: Flo
 
 
 def _texts(column: Array) -> Array:
-    """Return a column as texts, whole numbers without a point, dates without an empty time."""
+    """Return a column as texts: whole numbers without a point, dates without a zero time."""
     if column.dtype.kind == "M":
         whole = (column == column.astype("datetime64[D]")) | np.isnat(column)
         texts = column.astype("datetime64[D]" if whole.all() else "datetime64[s]").astype(str)
@@ -257,7 +257,7 @@ def _numbers(column: Array, title: str, kind: str) -> Floats:
     if not empty and (date != (kind == "date") or not (date or is_numeric(column))):
         now = "dates" if date else "numbers" if is_numeric(column) else "texts"
         raise ValueError(
-            f"column {title!r} held {kind}s in fit, and now {now}; convert it to {kind}s."
+            f"column {title!r} had {kind}s in fit and has {now} now; convert it to {kind}s."
         )
     return as_floats(column)
 
@@ -274,7 +274,7 @@ def _warn_left_out(plans: Encoding) -> None:
 
 
 def _kind_in_words(how: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the kind of a column, and its number of levels or why it is left out.
+    """Return the kind of a column, and its number of levels or the reason for leaving it out.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def column_starts(plan: Plan, titles: Sequence[str]) -> dict[int, str]:
     levels = {title: len(how["levels"]) for title, how in plan.items() if "levels" in how}
     first = len(titles) - sum(levels.values())
     starts = np.cumsum([first, *levels.values()])[:-1].tolist()
-    # The season of a date is no column of its own.
+    # The season of a date is not a separate column.
     numbers = {j: title for j, title in enumerate(titles[:first]) if title in plan or not plan}
     return numbers | dict(zip(starts, levels, strict=True))
 
@@ -350,13 +350,13 @@ def level_titles(encoding: Encoding) -> set[str]:
 
 
 def check_encoding(found: Any) -> Encoding:
-    """Return an encoding that was read from a file; a ValueError where it is none."""
+    """Return an encoding that was read from a file; raise ValueError if it is invalid."""
     for plan in found.values():
         for how in plan.values():
             _kind_in_words(how)  # a KeyError for an unknown kind
             if not all(isinstance(level, str) for level in how.get("levels", [])):
-                raise ValueError("a level of a category is no text")
+                raise ValueError("a level of a category is not text")
             if not isinstance(how.get("missing", 0), int):
-                raise ValueError("a number of missing cells is no number")
+                raise ValueError("a number of missing cells is not a number")
     encoding: Encoding = found
     return encoding

@@ -1,6 +1,6 @@
-"""Pair the rows of tables: the only place that decides which rows are the same sample.
+"""Pair the rows of tables; only this module decides which rows are the same sample.
 
-The rule, for every way in (`fit`, `predict`, `join_views`, `load_views`, the command line):
+The rule for `fit`, `predict`, `join_views`, `load_views` and the command line:
 
 1. Ids decide where there are any: a column of ids, barcodes, the index of a data frame. They are
    compared as text. An index that merely numbers the rows from 0 says nothing if every table has
@@ -33,7 +33,7 @@ _REMEDIES: dict[str, str] = {
     ".reset_index(drop=True) of every frame pairs the rows by position.",
     "join": f"{ID_OPTION}, or make the tables equally long and in the same order, without ids.",
 }
-_FEW = 0.5  # of the smaller table: fewer shared ids are worth a look at how they are written
+_FEW = 0.5  # share of the smaller table; with fewer shared ids their spelling is checked
 
 # Usual names of ids, in lower case. TEXT_ID_NAMES are names of ids for columns of text only.
 ID_NAMES = {
@@ -46,7 +46,7 @@ _ENDS_IN_ID = re.compile(r"[_. -](?:id|ID|Id)s?$|[a-z](?:ID|Id)$")
 
 
 class DataError(ValueError):
-    """A file or a set of views that cannot be used; the message says why and what to do.
+    """A file or a set of views cannot be used; the message has the reason and a remedy.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class PairingError(DataError):
 class Ids:
     """The names of the rows of a table."""
 
-    name: str  # of the column or index they come from
+    name: str  # of the column or index of the ids
     values: Any  # an array of text, or an index of pandas
-    numbering: bool = False  # whether they merely number the rows under no name of their own
+    numbering: bool = False  # whether they are row numbers without a name
 
     def text(self) -> Array:
         """Return the ids as text."""
@@ -95,18 +95,18 @@ class Member:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which rows of each table form the samples."""
+    """The rows of each table that form the samples."""
 
     rows: dict[str, Array]  # of each table; -1 for an absent sample
-    ids: Array | None  # the name of each sample; None where samples have none or share them
+    ids: Array | None  # the names of the samples; None if there are none or they repeat
     n: int  # number of samples
     shared: int  # number of samples in every table
-    by_ids: bool  # whether ids decided; else the position did
-    hint: str = ""  # a warning about ids that are written differently
+    by_ids: bool  # whether rows were paired by id; else by position
+    hint: str = ""  # a warning about ids that differ in spelling
 
 
 def pair(members: Sequence[Member], how: How = "same") -> Pairing:
-    """Decide which rows of tables belong together; refuse rows that cannot be paired.
+    """Pair the rows of tables; refuse tables that cannot be paired.
 
     "same" refuses tables of different samples, "outer" takes all samples, "inner" those in every
     table.
@@ -124,7 +124,7 @@ def pair(members: Sequence[Member], how: How = "same") -> Pairing:
     if len({str(ids.values[0]) for _, ids in known if ids.numbering and len(ids.values)}) > 1:
         identifying = [
             ids for _, ids in known
-        ]  # one begins with 0, another with 1: a row was dropped
+        ]  # one begins with 0, another with 1: a row was removed
     equally_long = len({member.n for member in members}) == 1
     if equally_long and all(known[0][1].same(ids) for _, ids in known[1:]):
         names = identifying[0].text() if identifying and how != "same" else None
@@ -197,10 +197,10 @@ def _require_overlap(
 
 
 def _transposed(members: Sequence[Member]) -> str:
-    """Return the advice to transpose tables that seem to have their samples in columns, or nothing.
+    """Return advice to transpose tables that seem to have samples in columns, or an empty text.
 
-    The columns of such a table are called like the samples, or like the columns, of another, or
-    there are as many of them as the other has samples.
+    The columns of such a table have the names of the samples or columns of another table, or they
+    are as many as its samples.
     """
     # Numbers without a name prove nothing.
     titles = {m.name: {title for title in m.columns if not title.isdigit()} for m in members}
@@ -214,7 +214,7 @@ def _transposed(members: Sequence[Member]) -> str:
                 f"({listed(shared[:3])}): its samples are in its columns. Transpose it (frame.T); "
                 f"where all tables are like that, {_OPTION}."
             )
-    if all(member.ids is None for member in members):  # numbers, too, may name the samples
+    if all(member.ids is None for member in members):  # numbers may be names of samples, too
         titles = {member.name: set(member.columns) for member in members}
     for one, other in pairs:
         shared = sorted(titles[one.name] & titles[other.name])
@@ -248,7 +248,7 @@ def _require_same_samples(
 
 
 def _differently_written(index: Sequence[Mapping[str, int]]) -> str:
-    """Return a hint with examples of ids that differ only in how they are written, or nothing."""
+    """Return a hint with examples of ids that differ only in spelling, or an empty text."""
     found: list[str] = []
     plain = {_plain(name): name for name in index[0]}
     for other in index[1:]:
@@ -265,13 +265,13 @@ def _differently_written(index: Sequence[Mapping[str, int]]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return an id without case, padding, leading zeros and variants of Unicode."""
+    """Return an id in lower case, without padding, leading zeros and Unicode variants."""
     text = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     return re.sub(r"(?<!\d)0+(?=\d)", "", text)
 
 
 def is_id_name(name: str, *, text: bool = False) -> bool:
-    """Whether a name is a usual one for ids; for `text` there are more such names.
+    """Whether a name is usual for ids; columns of `text` have more such names.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def is_id_name(name: str, *, text: bool = False) -> bool:
 
 
 def numbers_rows(values: Array) -> bool:
-    """Whether the values are 0, 1, 2 … or 1, 2, 3 …; fewer than three numbers prove nothing."""
+    """Whether the values are 0, 1, 2 … or 1, 2, 3 …; False for fewer than three numbers."""
     if len(values) < 3 or not is_whole(values):
         return False
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))

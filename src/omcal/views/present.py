@@ -1,4 +1,4 @@
-"""Samples that are absent from a view: detection, masks, and the graphs that replace theirs."""
+"""Samples that are absent from a view: detection, masks, and substitute graphs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sklearn.metrics import euclidean_distances
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import map_blocks
 
-_FIRST_ROWS = 1 << 18  # whose first numbers a thread reads at a time
+_FIRST_ROWS = 1 << 18  # rows whose first numbers a thread reads at a time
 
 
 def rows_present(array: Any) -> Mask | None:
-    """Return False for rows that are NaN throughout; None if there is no such row."""
+    """Return a mask that is False for rows of NaN; None if there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
     if len(array) <= _FIRST_ROWS and not np.isnan(array[:, 0]).any():
         return None
-    # A number in its first column proves most rows to be present. The time goes into waiting for
-    # memory, one cache line per row, so that threads help.
+    # For most rows a number in the first column proves that they are present. The check waits for
+    # memory, one cache line per row, so threads help.
     first = map_blocks(lambda rows: ~np.isnan(np.asarray(array[rows, 0])), len(array), _FIRST_ROWS)
     present: Mask = np.concatenate([*first, np.ones(0, dtype=bool)])
     doubtful = np.flatnonzero(~present)
@@ -84,12 +84,12 @@ def require_enough(names: Sequence[str], counts: Sequence[int] | Array, n_anchor
 
 
 def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
-    """Return for each view the others, ordered by how similar their anchors lie.
+    """Return for each view the other views, most similar first.
 
-    Similarity is the correlation of the distances between the anchors in both views.
+    The similarity is the correlation of the distances between the anchors in both views.
     """
     above = np.triu_indices(len(anchors[0]), 1)
-    # Far from the origin, squared distances would be rounding.
+    # Far from the origin, squared distances would be rounding error.
     centred = [A - A.mean(axis=0) for A in anchors]
     D = np.array([euclidean_distances(A, squared=True)[above] for A in centred])
     D = D - D.mean(axis=1, keepdims=True)
@@ -100,9 +100,9 @@ def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
 
 
 def stand_in(indices: Any, weights: Any, present: Any, order: list[list[int]]) -> None:
-    """Copy the graph rows of absent samples from the most similar view.
+    """Copy the graph rows of absent samples from the most similar view, in place.
 
-    Works on NumPy arrays and on tensors, (n, V, k), in place.
+    Works on NumPy arrays and on tensors, (n, V, k).
     """
     for v, others in enumerate(order):
         absent = ~present[:, v]

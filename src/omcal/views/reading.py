@@ -1,4 +1,4 @@
-"""The one way in: adapt the input, pair its rows, compare it with the model."""
+"""The only entry for input: adapt it, pair its rows, compare it with the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Array
-from omcal.views.adapt import Given, Home, adapt, is_matrix
+from omcal.views.adapt import AdaptedInput, Home, adapt, is_matrix
 from omcal.views.columns import by_name, refuse_columns, require_equal_lengths, split_columns
 from omcal.views.missing import fill_missing
 from omcal.views.mixed import encode_tables
@@ -30,11 +30,11 @@ def read_views(
     absent: bool = True,
     fill: Callable[[Array], Array] | None = None,
 ) -> Views:
-    """Read multi-view input and record it on the estimator, or compare it with its fit.
+    """Read multi-view input and record it on the estimator, or compare it with the fit.
 
     With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
-    (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
-    the views are returned in the order of the fit, with its features in its order.
+    (and `feature_names_in_` for a table with named columns). Without it X is compared with them,
+    and views and features are returned in the order of the fit.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def read_views(
     return views if fill is None else fill_missing(estimator, views, reset, fill)
 
 
-def pair_views(given: Given, present: Any = None) -> Given:
+def pair_views(given: AdaptedInput, present: Any = None) -> AdaptedInput:
     """Return the views with row i as the same sample in each; see `omcal.views.pair`."""
     views = [view for view in given.views.values() if view is not None]
     if not given.ids or given.table is not None:
@@ -145,9 +145,9 @@ def _columns_by_name(
     """Find the fitted columns of each view in a table with named columns."""
     fitted = dict(zip(estimator.view_names_, estimator._view_columns, strict=True))
     wanted = list(dict.fromkeys(title for titles in fitted.values() for title in titles))
-    # Columns in no view are of no interest, unless the rule takes all of them.
+    # Columns in no view do not matter, unless the rule uses all columns.
     taken = names if rule is None or isinstance(rule, str) else [n for n in names if n in wanted]
-    column_order(taken, wanted, "X")  # refuses missing and new columns
+    column_order(taken, wanted, "X")  # raises for missing and new columns
     place = {title: j for j, title in enumerate(names)}
     return {view: np.array([place[title] for title in titles]) for view, titles in fitted.items()}
 
@@ -179,15 +179,15 @@ def _require_width(estimator: Any, width: int, names: tuple[str, ...] | None) ->
         )
 
 
-def _without_none(given: Given) -> list[View]:
+def _without_none(given: AdaptedInput) -> list[View]:
     for name, view in given.views.items():
         if view is None:
             raise ValueError(f"view {name!r} is None; each view must be 2-D (samples × features).")
     return [view for view in given.views.values() if view is not None]
 
 
-def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
-    """Return the given views under the names of the fitted ones; None as views of absent samples.
+def _named_as_fitted(estimator: Any, given: AdaptedInput) -> list[View]:
+    """Return the given views under the names of the fit; None becomes a view without samples.
 
     Views match by name if they have names, else by position.
     """
@@ -224,7 +224,7 @@ def _require_complete(views: Views) -> None:
             )
 
 
-def _record(estimator: Any, given: Given, views: Views) -> None:
+def _record(estimator: Any, given: AdaptedInput, views: Views) -> None:
     """Record the names and widths that `predict` checks."""
     table = given.table
     vars(estimator).pop("feature_names_in_", None)
@@ -249,7 +249,7 @@ def _as_fitted(estimator: Any, v: int, view: View) -> View:
         )
     named = columns is not None and columns != tuple(map(str, range(width)))
     absent = view.present is not None and not view.present.any()
-    # One table of a fit that had names is warned of as scikit-learn does.
+    # For a single table without names scikit-learn's warning is raised.
     if named and not (view.columns or absent or hasattr(estimator, "feature_names_in_")):
         warnings.warn(
             f"view {view.name!r} has no names of features, which it had in the fit: its columns "
@@ -261,7 +261,7 @@ def _as_fitted(estimator: Any, v: int, view: View) -> View:
 
 
 def refuse_second_view(y: Any) -> None:
-    """Refuse a view in the place of `y`: fit(A, B) would ignore B."""
+    """Refuse a view as `y`: fit(A, B) would ignore B."""
     members = y.values() if isinstance(y, Mapping) else y if isinstance(y, list | tuple) else [y]
     for member in members:
         if is_matrix(member):

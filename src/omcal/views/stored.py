@@ -1,4 +1,4 @@
-"""Adapter: data that stay where they are stored and are read by blocks of consecutive rows."""
+"""Adapter: data that stay in their storage and are read in blocks of consecutive rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Block = TypeVar("Block")
 
 
 def is_stored(array: Any) -> bool:
-    """Whether this is read by blocks: a memory-mapped file, or a dataset of h5py or zarr."""
+    """Whether this is read in blocks: a memory-mapped file, or a dataset of h5py or zarr."""
     if isinstance(array, np.memmap):
         return array.ndim == 2
     return (
@@ -37,12 +37,12 @@ def is_stored(array: Any) -> bool:
 
 
 def stored_table(data: Any, name: str) -> Table:
-    """Open stored data as a table whose rows stay where they are."""
+    """Open stored data as a table whose rows stay in their storage."""
     return Table.of(View(name, StoredArray(StoredTable(data, name)), column_names(data)))
 
 
 class StoredTable:
-    """Rows of a source outside of the memory, read on request."""
+    """Rows of a source outside memory, read on request."""
 
     def __init__(self, source: Any, name: str) -> None:
         require_numeric([source.dtype], name)
@@ -50,7 +50,7 @@ class StoredTable:
         self.shape: tuple[int, int] = (int(source.shape[0]), int(source.shape[1]))
         self.dtype: np.dtype = source.dtype
         chunks = getattr(source, "shards", None) or getattr(source, "chunks", None)
-        self.chunk_rows: int = int(chunks[0]) if chunks else 1  # the least that is read at a time
+        self.chunk_rows: int = int(chunks[0]) if chunks else 1  # least number to read at a time
         self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
     def read(self, rows: slice) -> Array:
@@ -76,7 +76,7 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """All columns of a stored table, or some: the array of a stored `View`."""
+    """The array of a stored `View`: all columns of a stored table, or some."""
 
     table: StoredTable
     columns: slice | Array | None = None
@@ -103,11 +103,11 @@ class StoredArray:
         return replace(self, columns=columns)
 
     def filled(self, fill: Fill) -> StoredArray:
-        """Return the array whose missing cells are filled when they are read."""
+        """Return the array with missing cells filled on reading."""
         return replace(self, fill=fill)
 
     def pick(self, block: Array) -> Array:
-        """Return the columns of this array from rows of its table."""
+        """Select the columns of this array from rows of its table."""
         block = block if self.columns is None else block[:, self.columns]
         return block if self.fill is None else self.fill.apply(block)
 
@@ -116,9 +116,9 @@ class StoredArray:
 
 
 class MappedRows:
-    """Rows of a memory-mapped file, read through the mapping: the path may lead elsewhere by now.
+    """Rows of a memory-mapped file, read through the file mapping: its path may have changed.
 
-    The 2-D array lies in the mapping, which begins at the byte `mapped_from` of the file.
+    The 2-D array is in the mapping, which begins at the byte `mapped_from` of the file.
     """
 
     def __init__(self, array: Array, mapped_from: int, path: str) -> None:
@@ -140,19 +140,19 @@ class MappedRows:
         if not part.size:
             return np.array(part, subok=False)
         first, stop = (place - self._address for place in np.lib.array_utils.byte_bounds(part))
-        # Touching a page that the file has lost ends the process.
+        # Reading a page beyond the end of a truncated file kills the process.
         missing = self._from + stop - self._mapping.size()
         if missing > 0:
             raise OSError(f"{self._path or 'its file'} ends {missing} bytes too early")
         block = np.array(part, subok=False)
         if hasattr(mmap, "MADV_DONTNEED") and not self._private:
-            # Pages count as memory of this process while it keeps them; the file has them too.
+            # Mapped pages count as memory of this process until they are released.
             first -= first % mmap.PAGESIZE
             self._mapping.madvise(mmap.MADV_DONTNEED, first, stop - first)
         return block
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which has nothing but the path: it must lead to the same file."""
+        """Pickle the path only; in the other process it must lead to the same file."""
         if not self._is_at_path():
             raise OSError(
                 f"{self._path or 'the file of a memory-mapped view'} is not the file that was "
@@ -167,7 +167,7 @@ class MappedRows:
             return False
         found = os.stat(self._path)
         inode = _mapped_inode(self._address)
-        # Where the system does not say which file is mapped, its size has to do.
+        # If the system does not tell which file is mapped, compare the sizes.
         return found.st_size == self._mapping.size() and inode in (None, found.st_ino)
 
 
@@ -177,7 +177,7 @@ def _mapped_again(path: str, offset: int, shape: Any, strides: Any, dtype: Any) 
 
 
 def _mapping_of(array: Any) -> Any:
-    """Return the mapping in which an array lies; None for an array in memory."""
+    """Return the file mapping that contains an array; None for an array in memory."""
     while array is not None and not isinstance(array, mmap.mmap):
         array = getattr(array, "base", None)
     return array
@@ -198,7 +198,7 @@ def _mapped_inode(address: int) -> int | None:
 
 
 def in_memory(array: Any, name: str) -> Any:
-    """Return the array, read from its file if it is mapped: a truncated mapping ends the process.
+    """Return the array, read from its file if it is mapped: a truncated mapping kills the process.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class ParquetRows:
         last = int(np.searchsorted(self._starts, stop, side="left"))
         groups = self._file.read_row_groups(list(range(first, last)), columns=self.columns)
         groups = groups.slice(start - self._starts[first], stop - start)
-        # A null is a missing value: NaN, which is reported like any other.
+        # Nulls become NaN, which is reported like any other NaN.
         columns = [groups.column(name).to_numpy() for name in self.columns]
         return np.column_stack(columns)
 
@@ -261,7 +261,7 @@ class ParquetRows:
 def read_ahead(
     read: Callable[[slice], Block], blocks: Sequence[slice]
 ) -> Iterator[tuple[slice, Block]]:
-    """Yield (rows, read(rows)) of each block and read the next one meanwhile."""
+    """Yield (rows, read(rows)) of each block, and read the next block in the meantime."""
     with ThreadPoolExecutor(1) as reader:
         coming = [reader.submit(read, rows) for rows in blocks[:1]]
         for i, rows in enumerate(blocks):

@@ -1,4 +1,4 @@
-"""Adapter: tensors of PyTorch, which stay on the device they are on."""
+"""Adapter: tensors of PyTorch, which stay on their device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tensor_table(tensor: Tensor, name: str) -> Table:
 
 @dataclass(frozen=True)
 class TensorArray:
-    """A 2-D tensor: the array of a `View` on a device. Its rows are read on the host."""
+    """A 2-D tensor as the array of a `View` on a device; rows are read to the host."""
 
     tensor: Tensor
     home: ClassVar[Home] = "device"
@@ -75,8 +75,8 @@ class TensorArray:
         return np.asarray(self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy())
 
     def rows_present(self) -> Mask | None:
-        """Return False for the rows that are NaN throughout; None if there is no such row."""
-        # A number in its first column proves most rows to be present.
+        """Return a mask that is False for rows of NaN; None if there is no such row."""
+        # For most rows a number in the first column proves that they are present.
         doubtful = self.tensor[:, 0].isnan().nonzero()[:, 0]
         absent = doubtful[self.tensor[doubtful].isnan().all(dim=1)].cpu().numpy()
         if not absent.size:
@@ -92,5 +92,5 @@ def on_host(tensor: Tensor) -> Any:
 
 
 def device_of(views: Views) -> Device | None:
-    """Return the device that views in tensors are on; None for other views."""
+    """Return the device of views in tensors; None for other views."""
     return views[0].array.device if views[0].home == "device" else None

@@ -1,4 +1,4 @@
-"""Checked views of the same samples, and the tables that adapters open to form them."""
+"""Checked views of the same samples, and the tables that adapters open for them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: s
 
 
 class KnownValues(NamedTuple):
-    """Facts on a view with filled cells, from the values that were known."""
+    """Facts about a view with filled cells, from its known values."""
 
-    kind: Kind | None  # None where there were no rows
+    kind: Kind | None  # None without rows
     whole: bool  # whether all are whole numbers
     presence: Floats  # share of the values of each feature that are not zero
 
@@ -44,10 +44,10 @@ class View:
 
     name: str
     array: Matrix
-    columns: tuple[str, ...] | None = None  # the names of the features, where they have any
+    columns: tuple[str, ...] | None = None  # names of the features, if there are any
     present: Mask | None = None  # which samples are in the view; None: all
-    levels_from: int | None = None  # the first of the features that are levels of categories
-    known: KnownValues | None = None  # where missing cells are filled
+    levels_from: int | None = None  # position of the first feature that is a level of a category
+    known: KnownValues | None = None  # if missing cells are filled
 
     @property
     def width(self) -> int:
@@ -59,31 +59,31 @@ class View:
 
     @property
     def dtype(self) -> np.dtype:
-        """Return the type to compute in: float32 where it holds every value, else float64."""
+        """Return the type to compute in: float32 if it holds every value, else float64."""
         given = self.array.dtype
         exact_in_float32 = np.can_cast(given, np.float32, casting="safe")
         return np.dtype(np.float32 if exact_in_float32 else np.float64)
 
     @property
     def home(self) -> Home:
-        """Where the rows are."""
+        """Where the rows are: in memory, in files, on a device or on a cluster."""
         home: Home = "cluster" if is_dask(self.array) else getattr(self.array, "home", "memory")
         return home
 
     @property
     def stored(self) -> bool:
-        """Whether the rows are read from somewhere, by slices only."""
+        """Whether the rows must be read by slices."""
         return self.home == "disk"
 
     def take(self, columns: slice | Array) -> View:
-        """Return the view of some of its features, in the given order."""
+        """Return a view with some of the features, in the given order."""
         names = None if self.columns is None else tuple(np.array(self.columns)[columns].tolist())
         by_method = self.home in ("disk", "device")
         array = self.array.take(columns) if by_method else self.array[:, columns]
         return replace(self, array=array, columns=names, levels_from=None, known=None)
 
     def part(self, array: Matrix, rows: slice | Array) -> View:
-        """Return the view of some rows, which are in `array`."""
+        """Return a view of some rows, whose values are in `array`."""
         return replace(
             self, array=array, present=None if self.present is None else self.present[rows]
         )
@@ -105,10 +105,10 @@ class View:
 
 @dataclass(frozen=True)
 class Table:
-    """One 2-D input: its number of columns, and the view that some or all of them form.
+    """One 2-D input: its number of columns, and a function that makes views of them.
 
-    `take(name, columns)` returns the view of these columns (None: of all). Columns and rows have
-    `names` and `ids` in some inputs; `named` are columns whose names are texts, not numbers.
+    `take(name, columns)` returns the view of these columns (None: all). Some inputs have `names` of
+    columns and `ids` of rows; `named` tells whether the names are texts, not numbers.
     """
 
     width: int
@@ -119,7 +119,7 @@ class Table:
 
     @classmethod
     def of(cls, view: View) -> Table:
-        """Return the table of which a view has all columns."""
+        """Return the table whose columns are those of a view."""
         require_2d(view.array, view.name)
 
         def take(part: str, columns: slice | Array | None) -> View:
@@ -129,12 +129,12 @@ class Table:
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether this is a table or record batch of pyarrow; does not import pyarrow."""
+    """Whether this is a table or record batch of pyarrow, without importing pyarrow."""
     return type(data).__module__.partition(".")[0] == "pyarrow" and hasattr(data, "schema")
 
 
 def column_names(data: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a data frame; None for data without any."""
+    """Return the column names of a data frame; None for data without names."""
     if not is_arrow(data) and not hasattr(data, "columns"):
         return None
     # The `columns` of an Arrow table are the data.
@@ -207,7 +207,7 @@ class Views(tuple[View, ...]):
 
     @property
     def home(self) -> Home:
-        """Home of the view that is hardest to move: files, for instance, can go to workers."""
+        """Home of the view that is hardest to move: files, for instance, can be read by workers."""
         homes = {view.home for view in self}
         order: tuple[Home, ...] = ("device", "cluster", "disk", "memory")
         return next(home for home in order if home in homes)
@@ -277,14 +277,14 @@ def count_nonfinite(array: Matrix, present: Array | None = None) -> tuple[int, i
     if values.dtype.kind != "f":
         return 0, 0
     with np.errstate(over="ignore", invalid="ignore"):
-        # A finite sum proves finite values; only a sum that is not needs the slow look.
+        # A finite sum proves that values are finite; otherwise do the slow check.
         if np.isfinite(values.sum()):
             return 0, 0
     return int(np.isnan(values).sum()), int(np.isinf(values).sum())
 
 
 class MissingValuesError(ValueError):
-    """A view lacks some values, and all that it has are finite."""
+    """A view lacks some values, and all its known values are finite."""
 
 
 def require_finite(name: str, n_nan: int, n_inf: int) -> None:

@@ -28,17 +28,17 @@ from omcal.datasets.readers.table_files import is_excel, is_text, read_csv, read
 from omcal.datasets.readers.zarr_store import is_zarr, read_zarr
 from omcal.views.pair import DataError
 
-START = 4096  # bytes at the beginning of a file by which its format is recognised
+START = 4096  # bytes at the beginning of a file that are used to recognise its format
 
 
 @dataclass(frozen=True)
 class Format:
     """A file format.
 
-    `start` are the first bytes of every such file, or a function of the path and the first bytes
-    (none of a folder) that decides. `read` returns the contents, or a dict of them by name where
-    the file holds several tables; it takes `header` where `has_header`. Tables of a folder are
-    found by the `endings` of their names.
+    `start` holds the first bytes of every such file, or is a function of the path and the first
+    bytes (none for a folder) that recognises the format. `read` returns the contents, or for
+    several tables a dict of contents by name; it takes `header` if `has_header`. The `endings` of
+    names find the tables in a folder.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Format:
         return start.startswith(known) if isinstance(known, bytes) else known(path, start)
 
 
-# The first entry that recognises a file reads it, so that text comes last.
+# The first entry that recognises a file reads it, so text comes last.
 FORMATS = [
     Format("zarr", is_zarr, read_zarr),
     Format("folder of NumPy arrays", is_npy_folder, read_npy_folder),
@@ -68,7 +68,7 @@ FORMATS = [
     Format("CSV", is_text, read_csv, (".csv", ".tsv"), has_header=True),
 ]
 
-# Formats that are known and not read: by their first bytes, and by a member of a zip archive.
+# Known formats that are refused: by their first bytes, and by a member of a zip archive.
 REFUSED = {
     b"\x80": "a Python pickle, which could run code; save the arrays with numpy.savez",
     b"ARROW1": "an Arrow or Feather file; save it as Parquet",
@@ -109,7 +109,7 @@ def find_format(path: Path) -> Format:
 
 
 def tables_in(folder: Path) -> list[Path]:
-    """Return the tables in a folder that is no format of its own, in the order of their names."""
+    """Return the tables in a folder that is not itself a format, in the order of their names."""
     if not folder.is_dir() or any(format.recognise(folder, b"") for format in FORMATS):
         return []
     endings = {ending for format in FORMATS for ending in format.endings}
@@ -117,14 +117,14 @@ def tables_in(folder: Path) -> list[Path]:
 
 
 def _refusal(path: Path, start: bytes) -> str:
-    """Return the description of a file that is known and not read; empty for others."""
+    """Return the description of a known format that is refused; empty for others."""
     if start.startswith(b"PK"):
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
         known = REFUSED_ARCHIVES.items()
         return next((text for part, text in known if any(n.startswith(part) for n in names)), "")
     if start.lstrip().lower().startswith(PAGES):
-        return "a page of HTML or XML, perhaps an error of the download"
+        return "a page of HTML or XML, perhaps an error message of a download"
     return next((text for magic, text in REFUSED.items() if start.startswith(magic)), "")
 
 

@@ -36,19 +36,19 @@ UNKNOWN_LABELS = {"NA", "N/A", "NaN", "nan", "<NA>"}
 
 _WHOLE = re.compile(r"\d+", re.ASCII)
 _CANONICAL = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
-# Whole numbers that a float would not give back are codes: 007, or more than 15 digits.
-# The cells are searched as one text, separated by _END; a fixed first letter is fast.
+# Whole numbers that a float cannot represent as written are codes: 007, or more than 15 digits. The
+# cells are searched as one text, separated by _END; patterns with a fixed first letter are fast.
 _END = "\0"
 _CODE = re.compile(r"\0(?:0\d+|\d{16,})(?=\0)", re.ASCII)
-# Spreadsheets run a cell that begins like this, also after a mark at which they may split a line.
-# They mark text by a leading "'".
+# Spreadsheets run cells that begin like this as formulas, also after a mark at which they may split
+# a line. A leading "'" marks text.
 _START = r"(^|[;,|\t\r\n])"
 _UNGUARDED = re.compile(_START + r"(?='*[=+\-@\t\r])")
 _GUARDED = re.compile(_START + r"'(?='*[=+\-@\t\r])")
 
 
 def guarded(cell: str) -> str:
-    """Return the text for a cell of CSV such that no spreadsheet runs it as a formula.
+    """Return a text for a CSV cell that no spreadsheet runs as a formula.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def guarded(cell: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Return the text that was guarded; any other text unchanged."""
+    """Return the text from which `guarded` made the cell; any other text unchanged."""
     return _GUARDED.sub(r"\1", cell) if "'" in cell else cell
 
 
@@ -70,9 +70,9 @@ def read_cells(
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
     """Return the columns of a table by name, and notes on how its cells were read.
 
-    A column holds numbers (float64), booleans, dates or, where no cell is one of these, text; see
-    `omcal.views.frames`. Columns named like labels or ids, and codes, are whole numbers where that
-    loses nothing, else text. Decimal marks and thousands separators follow from all rows.
+    A column holds numbers (float64), booleans or dates, otherwise text; see `omcal.views.frames`.
+    Columns with names of labels or ids, and codes, are whole numbers if that loses nothing,
+    otherwise text. Decimal marks and thousands separators are inferred from all rows.
     """
     first = next(rows, None)
     if first is None:
@@ -96,7 +96,7 @@ def read_cells(
 
 
 def require_short(names: Sequence[str]) -> None:
-    """Refuse names of columns that would fill the memory."""
+    """Refuse column names that are long enough to fill the memory."""
     if text_array(names) is None:
         longest = max(map(len, names))
         raise DataError(f"a column has a name of {longest} letters; rename it.")
@@ -106,7 +106,7 @@ def _blocks(rows: Iterator[list[str]], width: int) -> Iterator[tuple[Array, int]
     """Yield the cells of successive rows as a table, and the number of its first row."""
     done = 0
     while block := list(islice(rows, max(BLOCK_CELLS // width, 1))):
-        full = [row for row in block if row]  # an empty line is no row
+        full = [row for row in block if row]  # skip empty lines
         for i, row in enumerate(full, start=done + 1):
             if len(row) != width:
                 raise DataError(
@@ -125,11 +125,11 @@ class _Table:
     names: list[str]
     numeric: Mask | None = None
     boolean: Mask | None = None
-    style: NumberStyle | None = None  # None as long as no number decides it
+    style: NumberStyle | None = None  # None until a number decides it
     waiting: list[tuple[Array, int]] = field(default_factory=list)
     numbers: list[Array] = field(default_factory=list)
     words: list[Array] = field(default_factory=list)
-    # The cells of blocks of numeric columns in which there is a code.
+    # Per block, the cells of the numeric columns that contain a code.
     codes: list[dict[int, Array]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -159,8 +159,8 @@ class _Table:
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
             if self.boolean[j]:
-                true, gaps = table[:, j] == 1, np.isnan(table[:, j])
-                columns[name] = np.where(gaps, np.array(None), true) if gaps.any() else true
+                is_true, gaps = table[:, j] == 1, np.isnan(table[:, j])
+                columns[name] = np.where(gaps, np.array(None), is_true) if gaps.any() else is_true
         long_texts = []
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
             is_id = is_id_name(name)
@@ -173,11 +173,11 @@ class _Table:
             values = _as_ids(words) if is_id else _as_labels(words)
             columns[name] = values if is_id or is_label_name(name) else as_column(values)
         if long_texts:
-            self.notes.append(f"columns of long texts, not used: {listed(long_texts)}")
+            self.notes.append(f"columns of long texts, ignored: {listed(long_texts)}")
         return columns
 
     def _classify(self, cells: Array) -> Mask:
-        """Decide by the first block which columns are numbers and which are True and False."""
+        """Decide from the first block which columns are numeric and which are Boolean."""
         texts = [
             None
             if is_label_name(name) or is_id_name(name)
@@ -198,7 +198,7 @@ class _Table:
             self._note(f"decimal mark {COMMA.decimal!r}", cell, COMMA)
 
     def _require_decided(self) -> None:
-        """Refuse a comma that may separate decimals or thousands; note an ambiguous point."""
+        """Refuse a comma that may be a decimal or thousands mark; note an ambiguous point."""
         for digits, first_row in self.waiting if self.style is None else ():
             for i, cell in enumerate(digits.ravel()):
                 if not is_ambiguous(cell):
@@ -207,13 +207,13 @@ class _Table:
                     raise DataError(
                         f"row {first_row + i // digits.shape[1]} has {cell!r}, which may be "
                         f"{POINT.plain(cell)} or {COMMA.plain(cell)}; no other number of the table "
-                        "tells. Write the numbers without thousands separators and with a decimal "
+                        "decides. Write numbers without thousands separators and with a decimal "
                         "point."
                     )
                 self._note(f"decimal mark {POINT.decimal!r}", cell, POINT)
 
     def _convert(self) -> None:
-        """Turn the blocks that waited for the style into numbers."""
+        """Convert the blocks that waited for the number style."""
         style = self.style or POINT
         for digits, first_row in self.waiting:
             for j in np.flatnonzero(np.asarray(self.boolean)):
@@ -226,7 +226,7 @@ class _Table:
         self.waiting.clear()
 
     def _numbers(self, cells: Array, first_row: int, plain: bool, style: NumberStyle) -> Array:
-        """Return the cells as numbers; `plain` cells can go to `float` as they are."""
+        """Return the cells as numbers; `plain` cells can be passed to `float` unchanged."""
         if plain:
             try:
                 return cells.astype(np.float64)
@@ -250,12 +250,12 @@ class _Table:
         return filled.astype(np.float64)
 
     def _note(self, title: str, cell: str, style: NumberStyle) -> None:
-        """Note once how numbers were read, by the first that shows it."""
+        """Note how numbers were read, with the first number as an example."""
         if not any(note.startswith(title) for note in self.notes):
             self.notes.append(f"{title}: {cell!r} was read as {style.plain(cell).strip()}")
 
     def _codes(self, j: int) -> Array | None:
-        """Return the texts of a numeric column that turned out to be codes, else None."""
+        """Return the texts of a numeric column if they are codes, else None."""
         if not any(j in block for block in self.codes):
             return None
         cells = [
@@ -272,7 +272,7 @@ def _is_boolean(cell: str) -> bool:
 
 
 def _as_ids(words: Array) -> Array:
-    """Return whole numbers where that loses nothing, fractions as numbers, else the words."""
+    """Return whole numbers if that loses nothing, fractions as floats, otherwise the words."""
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
     known = [word for word in words if not is_missing(word)]
@@ -283,7 +283,7 @@ def _as_ids(words: Array) -> Array:
 
 
 def _as_labels(words: Array) -> Array:
-    """Return Booleans or numbers where every word is one and none is lost, else the words."""
+    """Return Booleans or numbers if all words are such and stay distinct, otherwise the words."""
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
     if all(map(_is_boolean, words)):

@@ -15,7 +15,7 @@ NUMBERS_AS_NAMES = "the first row, of numbers, was taken as the names of the col
 
 _DIGITS = re.compile(r"\d+", re.ASCII)
 
-# Python reads 1_1 as 11 and digits of any script; a table means neither.
+# Python accepts 1_1 as 11, and digits of any script; in a table neither is a number.
 _PLAIN = re.compile(
     r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE | re.ASCII
 )
@@ -28,7 +28,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_marked(cell: str) -> bool:
-    """Whether a cell is a number in some style and has a mark in it."""
+    """Whether a cell is a number in some style and contains a mark."""
     return ("," in cell or "." in cell) and (POINT.matches(cell) or COMMA.matches(cell))
 
 
@@ -53,7 +53,7 @@ class NumberStyle:
         return bool(self.ungrouped.fullmatch(cell) or self.grouped.fullmatch(cell))
 
     def plain(self, cell: str) -> str:
-        """Return the text that `float` reads: no thousands separators and a decimal point."""
+        """Return the text for `float`: without thousands separators, with a decimal point."""
         return cell.replace(self.thousands, "").replace(self.decimal, ".")
 
 
@@ -68,7 +68,7 @@ COMMA = NumberStyle(",", ".", _DECIMAL_COMMA, _grouped(",", "."))
 
 
 def is_ambiguous(cell: str) -> bool:
-    """Whether a cell is another number in each of the two styles, as 1,234 is.
+    """Whether a cell is a different number in each of the two styles, as 1,234 is.
 
     Examples
     --------
@@ -81,8 +81,7 @@ def is_ambiguous(cell: str) -> bool:
 def deciding_cell(cells: Iterable[str]) -> tuple[NumberStyle | None, str]:
     """Return the style that a cell has and the other style excludes, and the first such cell.
 
-    A cell with a decimal point decides before any cell with a decimal comma; the style is None
-    where every cell is possible in both.
+    A decimal point has precedence over a decimal comma. The style is None if both fit all.
     """
     found: tuple[NumberStyle | None, str] = (None, "")
     for cell in cells:
@@ -97,10 +96,10 @@ def deciding_cell(cells: Iterable[str]) -> tuple[NumberStyle | None, str]:
 
 
 def is_numeric_column(known: list[str], style: NumberStyle | None) -> bool:
-    """Whether a column is numbers: one ungrouped number demands that all its cells are.
+    """Whether a column is numeric: one cell that is a number without thousands separators decides.
 
-    Cells with thousands separators resemble codes and addresses: all of the column must be
-    numbers then. Without a `style` both are possible.
+    Cells with thousands separators resemble codes and addresses: if there are no other numbers,
+    all cells must be numbers. Without a `style` both styles are possible.
     """
     styles = (POINT, COMMA) if style is None else (style,)
     if any(map(is_number, known)):
@@ -115,7 +114,7 @@ def is_numeric_column(known: list[str], style: NumberStyle | None) -> bool:
 def column_names(
     cells: Sequence[str], sample: list[list[str]], header: bool | None
 ) -> tuple[list[str], str]:
-    """Return the names of the columns, and a note where the first row alone does not tell.
+    """Return the column names, and a note if the first row alone does not determine them.
 
     `cells` is the first row and `sample` some of the rows below it.
     """
@@ -123,7 +122,7 @@ def column_names(
     numbered = [f"c{j}" for j in range(1, len(cells) + 1)]
     if header is not None:
         return (cells, "") if header else (numbered, NO_HEADER)
-    # pandas leaves the place above its index empty.
+    # pandas leaves the cell above its index empty.
     body = cells[1:] if cells[0] == "" and len(cells) > 1 else cells
     if not all(_value(cell) is not None or (cell and is_missing(cell)) for cell in body):
         return cells, ""
@@ -133,14 +132,14 @@ def column_names(
     if verdict is None:
         shown = ", ".join(cells[:4]) + (" …" if len(cells) > 4 else "")
         raise DataError(
-            f"its first row, {shown}, may be the names of the columns or a sample; say which with "
+            f"its first row, {shown}, may be the names of the columns or a sample; choose with "
             "header=True or header=False (--header or --no-header)."
         )
     return (cells, NUMBERS_AS_NAMES) if verdict else (numbered, NO_HEADER)
 
 
 def _are_names(values: list[int], sample: list[list[str]]) -> bool | None:
-    """Whether distinct whole numbers above these rows are names; None where both are possible."""
+    """Whether distinct whole numbers above these rows are column names; None if it is unclear."""
     rows = [row for row in sample if len(row) == len(values)]
     if not rows:
         return False
@@ -149,7 +148,7 @@ def _are_names(values: list[int], sample: list[list[str]]) -> bool | None:
         known = [cell for cell in column if not is_missing(cell)]
         numbers = [number for cell in known if (number := _value(cell)) is not None]
         if known and not any(_DIGITS.fullmatch(cell.strip().lstrip("+-")) for cell in known):
-            return True  # words or fractions throughout, and a whole number above them
+            return True  # a whole number above words or fractions only
         outside &= not numbers or not min(numbers) <= value <= max(numbers)
     run = values == list(range(values[0], values[0] + len(values)))
     if not (run or outside):
@@ -165,7 +164,7 @@ def _is_run(row: list[str]) -> bool:
 
 
 def _value(cell: str) -> float | None:
-    """Return the number in a cell, in whichever style it is written; None where it is none."""
+    """Return the number in a cell of either style; None if it is not a number."""
     for style in (POINT, COMMA):
         if style.matches(cell):
             return float(style.plain(cell))

@@ -1,6 +1,6 @@
 """Read trees of arrays: sparse parts and splits; AnnData and MuData, without anndata or mudata.
 
-Each modality is a view: its principal components where the file has them, else its matrix.
+Each modality is a view: its principal components if the file has them, else its matrix.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ INDEX_NAMES = {"_index", "index", "__categories"}
 class Node(Protocol):
     """A group or an array at a place (a path) in a file; only arrays have a shape.
 
-    `attribute` is None where the node has none of this name. `read` gives the numbers or strings of
-    an array, None for others. Two nodes of the same object are equal.
+    `attribute` returns None if the node has none of this name. `read` returns the numbers or
+    strings of an array, None for other nodes. Two nodes of the same object are equal.
     """
 
     @property
@@ -46,7 +46,7 @@ class Node(Protocol):
 def read_tree(
     group: Node, prefix: str = "", known: set[Node] | None = None, depth: int = 0
 ) -> dict[str, Variable]:
-    """Read the arrays and sparse matrices below a group by path, each once despite links."""
+    """Read the arrays and sparse matrices below a group, by path; linked objects only once."""
     known = set() if known is None else known
     if depth > MAX_DEPTH:
         raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
@@ -78,7 +78,7 @@ def read_sparse(group: Node) -> Matrix:
     shape = group.attribute("h5sparse_shape") if shape is None else shape
     shape = read_part(group, "shape") if shape is None else shape
     if np.shape(shape) != (2,):
-        raise DataError(f"the sparse matrix {group.place!r} does not say its shape.")
+        raise DataError(f"the sparse matrix {group.place!r} has no shape.")
     by_row, by_column = (len(pointers) == int(size) + 1 for size in shape)
     if by_row and by_column:  # only a square matrix needs the encoding name
         by_column = "csc" in str(group.attribute("encoding-type"))
@@ -86,7 +86,7 @@ def read_sparse(group: Node) -> Matrix:
 
 
 def read_part(group: Node, name: str) -> Array:
-    """Read the numbers or strings of an array that must be in a group."""
+    """Read the numbers or strings of a required array of a group."""
     part = group.children().get(name)
     array = None if part is None else part.read()
     if array is None:
@@ -97,7 +97,7 @@ def read_part(group: Node, name: str) -> Array:
 def gather(file_format: str, variables: dict[str, Variable]) -> Contents:
     """Return the contents of a file, with sparse matrices built and splits concatenated.
 
-    Where the file lists its views, no listed view is treated as a part.
+    If the file lists its views, none of them is taken for a part of a sparse matrix or a split.
     """
     titles = [
         str(title)
@@ -109,7 +109,7 @@ def gather(file_format: str, variables: dict[str, Variable]) -> Contents:
     if titles and set(titles) <= set(whole):
         return Contents(file_format, whole)
     joined = join_splits(whole)
-    notes = () if joined is whole else ("train and test were put together, in this order",)
+    notes = () if joined is whole else ("train and test were concatenated, in this order",)
     return Contents(file_format, joined, notes=notes)
 
 
@@ -118,9 +118,8 @@ def gather_sparse(
 ) -> dict[str, Variable]:
     """Replace each group of ``*data, *indices, *indptr, *shape`` by the sparse matrix it stores.
 
-    A group may have a ``*format``, as in the files of `scipy.sparse.save_npz`; without one it is
-    taken to be CSR. The matrix has the name of the group, or "X" where there is none. Names in
-    `keep` are no parts.
+    A group may have a ``*format``, as in the files of `scipy.sparse.save_npz`; the default is CSR.
+    The matrix has the name of the group, or "X" if there is none. Names in `keep` are never parts.
     """
     left = dict(variables)
     stems = [name.removesuffix("indptr") for name in variables if name.endswith("indptr")]
@@ -152,8 +151,8 @@ def _text(value: Any) -> str:
 def join_splits(variables: dict[str, Variable]) -> dict[str, Variable]:
     """Concatenate ``train/data`` and ``test/data`` as ``data``, likewise ``x_train, x_test``.
 
-    Only where every split holds the same variables, and where they cannot be views of the same
-    samples: they differ in length, or each has labels of its own. Else nothing is joined.
+    Splits are concatenated only if all hold the same variables and they cannot be views of the same
+    samples: their lengths differ, or each has labels of its own.
     """
     parts: dict[str, dict[str, Variable]] = {}
     others: dict[str, Variable] = {}
@@ -174,7 +173,7 @@ def join_splits(variables: dict[str, Variable]) -> dict[str, Variable]:
 
 
 def _are_parts(parts: dict[str, dict[str, Variable]]) -> bool:
-    """Whether splits that hold the same variables are parts of one data set."""
+    """Whether splits with the same variables are parts of one data set."""
     first, *others = parts.values()
     return bool(others) and (
         any(is_label_name(name) for name in first)
@@ -201,12 +200,12 @@ Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]
 
 
 def is_computed(name: str) -> bool:
-    """Whether a matrix is X or, by its name, computed from X; others were measured."""
+    """Whether a matrix is X or, by its name, was computed from X."""
     return name == "X" or name.startswith("X_")
 
 
 def is_single_cell(names: Iterable[str]) -> bool:
-    """Whether the objects of a file have the names of those of an AnnData or MuData object."""
+    """Whether the objects in a file have the names of the parts of AnnData or MuData."""
     found = set(names)
     return {"obs", "mod"} <= found or {"obs", "var"} <= found
 
@@ -214,8 +213,8 @@ def is_single_cell(names: Iterable[str]) -> bool:
 def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
     """Read modalities as views, and columns of the observations as possible labels.
 
-    AnnData is a single modality without a name, whose matrices have views of their own. `reopen`
-    gives the node at a place later, when a view is chosen.
+    AnnData is a single modality without a name; each of its matrices is a view. `reopen` returns
+    the node at a place later, when its view is chosen.
     """
     common = _table(root)
     variables: dict[str, Variable] = dict(_columns(common))
@@ -255,7 +254,7 @@ def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
 
 
 def _barcodes(table: Node) -> Ids | None:
-    """Return the index of the observations; None where it numbers them or has duplicates."""
+    """Return the index of the observations; None if it is row numbers or has duplicates."""
     columns = table.children()
     names = (name for name in (table.attribute("_index"), "_index", "index") if name in columns)
     values = next((columns[name].read() for name in names), None)
@@ -295,20 +294,20 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
         if is_sparse(node):
             matrix = read_sparse(node)
         elif node.shape is None:
-            # A data frame, to which the rules of any other apply.
+            # A data frame is a table like any other.
             table = Columns({name: as_column(v) for name, v in _columns(node).items()})
             matrix = stacked(table) if table.values else None
         else:
             matrix = node.read()
     if matrix is None or matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        raise DataError(f"{place!r} is no matrix of numbers; choose another with views=[...].")
+        raise DataError(f"{place!r} is not a matrix of numbers; choose another with views=[...].")
     if position is not None and position.max(initial=-1) >= matrix.shape[0]:
         raise DataError(f"{place!r} has fewer rows than its modality has cells.")
     return matrix if position is None else spread_rows(matrix, position)
 
 
 def _positions(root: Node, modality: str, group: Node) -> Array:
-    """Return the row of each cell of the file in the modality, -1 where absent."""
+    """Return for each cell of the file its row in the modality; -1 if it is absent."""
     n_here, n = _n_observations(_table(group)), _n_observations(_table(root))
     parts = root.children()
     held = {p for p in ("obsmap", "obsm") if p in parts and modality in parts[p].children()}
@@ -329,7 +328,7 @@ def _positions(root: Node, modality: str, group: Node) -> Array:
 
 
 def _vector(group: Node, name: str) -> Array:
-    """Return an array that must be in a group, flattened."""
+    """Return a required array of a group, flattened."""
     return read_part(group, name).reshape(-1)
 
 
@@ -367,9 +366,9 @@ def _columns(table: Node) -> dict[str, Array]:
 
 
 def _picked(values: Array, places: Array, name: str) -> Array:
-    """Return the values at these places, categories or rows; at -1 an empty text.
+    """Return the values (categories or rows) at these positions; at -1 an empty text.
 
-    Long texts that would fill the memory are refused.
+    Texts that are long enough to fill the memory are refused.
     """
     n = len(places)
     if places.dtype.kind not in "iu":
@@ -386,7 +385,7 @@ def _picked(values: Array, places: Array, name: str) -> Array:
 
 
 def _with_gaps(values: Array, is_missing: Array, name: str) -> Array:
-    """Return the values with an empty string or NaN where they are missing."""
+    """Return the values, with an empty string or NaN for missing ones."""
     if is_missing.dtype.kind != "b" or values.shape != is_missing.shape:
         raise DataError(f"the missing values of column {name!r} are damaged.")
     if not is_missing.any():

@@ -49,7 +49,7 @@ def _mapped(path: Path) -> Array:
             f"array {path.name!r} cannot be read ({error}); it is cut off, damaged or no array of "
             "numbers: save it again with numpy.save."
         ) from error
-    # Labels and the parts of sparse matrices are short: read them.
+    # Labels and parts of sparse matrices are small, and are read.
     return array if array.ndim > 1 else np.array(array)
 
 
@@ -71,7 +71,7 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
         raise DataError("the archive is empty.")
     strange = [member.filename for member in members if not member.filename.endswith(".npy")]
     if HEADER in strange:
-        raise DataError("it is a saved model; omcal predict and omcal update take one, and data.")
+        raise DataError("it is a saved model; pass it to omcal predict or omcal update with data.")
     if strange:
         raise DataError(
             f"the archive holds {strange[0]!r}, which is no NumPy array; unpack it and open its "
@@ -84,7 +84,7 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
         raise DataError("the members of the archive overlap; it is damaged or hostile.")
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DataError(f"array {member.filename!r} is packed in a way that NumPy never uses.")
+            raise DataError(f"array {member.filename!r} has a compression that NumPy never uses.")
 
 
 def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array:
@@ -104,15 +104,15 @@ def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array
         raise DataError(f"array {name!r} declares the shape {shape}.")
     n_bytes = math.prod(shape) * dtype.itemsize
     check_declared(n_bytes, member.compress_size, f"array {name!r} of shape {shape}")
-    # The size first: reading to the end makes zipfile compare the checksum.
+    # Compare the size first; reading to the end makes zipfile compare the checksum.
     if stream.tell() + n_bytes != member.file_size:
-        raise DataError(f"array {name!r} of shape {shape} and its bytes differ in length.")
+        raise DataError(f"array {name!r} of shape {shape} does not match its number of bytes.")
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def is_idx_file(path: Path, start: bytes = b"") -> bool:
-    """Whether a file begins like an idx file, compressed with gzip or not."""
+    """Whether a file begins like an idx file, with or without gzip."""
     try:
         with open_maybe_packed(path) as stream:
             start = stream.read(4)
@@ -127,7 +127,7 @@ def is_idx_folder(path: Path, start: bytes) -> bool:
 
 
 def open_maybe_packed(path: Path) -> IO[bytes]:
-    """Open a file, decompressed where it is gzip."""
+    """Open a file, decompressed if it is gzip."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP_MAGIC
     return cast(IO[bytes], gzip.open(path, "rb")) if packed else path.open("rb")
@@ -164,12 +164,12 @@ def _read_array(path: Path) -> Array:
         dtype, n_dims = np.dtype(TYPES[start[2]]), start[3]
         sizes = stream.read(4 * n_dims)
         if len(sizes) < 4 * n_dims:
-            raise DataError("it ends within its header.")
+            raise DataError("the file ends within its header.")
         shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
         n_bytes = math.prod(shape) * dtype.itemsize
         check_declared(n_bytes, path.stat().st_size, f"{path.name!r} of shape {shape}")
         raw = stream.read(n_bytes)
         if len(raw) < n_bytes or stream.read(1):
-            raise DataError(f"{path.name!r} of shape {shape} and its bytes differ in length.")
+            raise DataError(f"{path.name!r} of shape {shape} does not match its number of bytes.")
     array = np.frombuffer(raw, dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="))

@@ -2,8 +2,8 @@
 
 Text heaps and LZF are parsed here, because the library loops or crashes on damaged ones.
 
-The HDF5 library trusts the declarations of a file. Arrays are read only as far as the file
-justifies them: no other files, and no declared size without stored bytes.
+The HDF5 library trusts the declarations of a file. Here no other files are opened, and no memory is
+allocated for sizes that are declared without stored bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from omcal.views.pair import DataError
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 OFFSETS = (0, 512, 1024, 2048)  # MATLAB writes 512 bytes before the signature
-DEFLATE, SHUFFLE, LZF = 1, 2, 32000  # HDF5's numbers for its filters
+DEFLATE, SHUFFLE, LZF = 1, 2, 32000  # numbers of HDF5 filters
 
 H5Object = Any  # an h5py Group or Dataset
 
@@ -54,7 +54,7 @@ def is_hdf5(path: Path, start: bytes) -> bool:
 
 
 def read_hdf5(path: Path) -> Contents:
-    """Read every variable of an HDF5 file in the layout of the program that wrote it."""
+    """Read every variable of an HDF5 file, by the layout of the program that wrote it."""
     with h5py().File(path, "r") as file:
         root = Hdf5Node(file)
         if is_single_cell(root.children()):
@@ -80,11 +80,11 @@ class Hdf5Node:
         return None if isinstance(self.item, h5py().Group) else self.item.shape or ()
 
     def attribute(self, name: str) -> Any:
-        """Return an attribute of fixed size; variable length counts as absent."""
+        """Return an attribute of fixed size; attributes of variable length count as absent."""
         if name not in self.item.attrs:
             return None
         dtype = self.item.attrs.get_id(name).dtype
-        # Only the encodings, which HDF5 stores as strings of variable length, are worth the risk.
+        # Strings of variable length may crash HDF5; only encodings are read nevertheless.
         if name != "encoding-type" and (dtype.hasobject or dtype.itemsize > 2**16):
             return None
         value = self.item.attrs[name]
@@ -108,7 +108,7 @@ class Hdf5Node:
             return None
         if item.is_virtual or item.external is not None:
             raise DataError(
-                f"dataset {name!r} lies in other files, which are not opened; copy it in."
+                f"dataset {name!r} lies in other files, which are not opened; copy it here."
             )
         for shape in (item.shape, item.chunks or ()):  # a chunk is unpacked as a whole
             n_bytes = math.prod(shape) * item.dtype.itemsize
@@ -131,11 +131,11 @@ def _read_matlab(items: dict[str, Node]) -> Contents:
     variables: dict[str, Variable] = {}
     notes = []
     for name, item in items.items():
-        if name.startswith("#"):  # where MATLAB keeps the members of cells
+        if name.startswith("#"):  # MATLAB stores the members of cells here
             continue
         value = _matlab_value(item, 0)
         if value is None:
-            notes.append(f"variable {name!r} is a struct or object, not used")
+            notes.append(f"variable {name!r} is a struct or object, which is ignored")
         else:
             variables[name] = value
     return Contents("MATLAB 7.3", variables, notes=tuple(notes))
@@ -163,10 +163,10 @@ def _matlab_cell(item: H5Object, depth: int) -> list[Variable] | None:
     if not all(references):
         raise DataError(f"cell {item.name!r} refers to nothing; the file is damaged.")
     targets = [Hdf5Node(item.file[reference]) for reference in references]
-    # Only empty arrays are shared; many references to one large array would fill the memory.
+    # Only empty arrays may be shared: many references to one large array would fill the memory.
     full = [target for target in targets if not target.attribute("MATLAB_empty")]
     if len(set(full)) < len(full):
-        raise DataError(f"cell {item.name!r} refers to one thing twice; the file is damaged.")
+        raise DataError(f"cell {item.name!r} refers to one object twice; the file is damaged.")
     values = [_matlab_value(target, depth + 1) for target in targets]
     return None if any(value is None for value in values) else values
 
@@ -201,7 +201,7 @@ def _variable_strings(dataset: H5Object) -> Array | None:
     The dataset itself holds 16 bytes per string: length, address of a heap, index in the heap.
     """
     heaps: dict[int, dict[int, bytes]] = {}
-    strings: dict[tuple[int, int, int], str] = {}  # many references may name one stored string
+    strings: dict[tuple[int, int, int], str] = {}  # many references may point to one stored string
     with Path(dataset.file.filename).open("rb") as file:
         places = list(struct.iter_unpack("<IQI", _descriptors(dataset, file)))
         for length, address, number in set(places):
@@ -230,7 +230,9 @@ def _descriptors(dataset: H5Object, file: BinaryIO) -> bytes:
         starts = range(0, dataset.size, dataset.chunks[0])
         raw = b"".join(_chunk(dataset, start) for start in starts)[:n_bytes]
     else:
-        raise DataError(f"the strings in {dataset.name!r} are no list but of {dataset.shape}.")
+        raise DataError(
+            f"the strings in {dataset.name!r} have the shape {dataset.shape}; a list is needed."
+        )
     if len(raw) < n_bytes:
         raise DataError(f"the strings in {dataset.name!r} are cut off.")
     return raw
@@ -292,7 +294,7 @@ def _heap_at(start: int, file: BinaryIO) -> dict[int, bytes]:
         header = file.read(16)
     n_bytes = int.from_bytes(header[8:], "little")
     if header[:4] != b"GCOL" or not 16 <= n_bytes <= room:
-        raise DataError("a heap of strings is not where it should be; the file is damaged.")
+        raise DataError("a heap of strings is missing; the file is damaged.")
     body = file.read(n_bytes - 16)
     objects: dict[int, bytes] = {}
     at = 0

@@ -1,6 +1,6 @@
 """Read MATLAB 5 to 7 files without SciPy, because `loadmat` crashes the process on damaged files.
 
-Every count in the file is compared with the bytes that are there before anything is allocated.
+Every count in the file is compared with the stored bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 
 HEADER_SIZE = 128
-MAX_DEPTH = 8  # cells within cells
+MAX_DEPTH = 8  # of nested cells
 
 # Element types: the numbers that tags begin with.
 NUMERIC = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
@@ -32,7 +32,7 @@ OPAQUE = 17
 OTHER_CLASSES = {2: "struct", 3: "object", 16: "function", OPAQUE: "object"}
 COMPLEX_FLAG = 0x08
 
-Element: TypeAlias = tuple[int, memoryview]  # its type and its bytes
+Element: TypeAlias = tuple[int, memoryview]  # element: type and bytes
 
 
 def is_mat5(path: Path, start: bytes) -> bool:
@@ -61,8 +61,8 @@ def read_mat5(path: Path) -> Contents:
             raise DataError(f"an element of type {kind} stands where a variable should be.")
         name, value = _read_matrix(payload, order)
         if isinstance(value, Unsupported):
-            notes.append(f"variable {name!r} is a {value.kind}, not used")
-        elif name:  # MATLAB keeps the data of objects in a variable without a name
+            notes.append(f"variable {name!r} is a {value.kind}, which is ignored")
+        elif name:  # MATLAB stores the data of objects in a variable without a name
             variables[name] = value
     return Contents("MATLAB 5", variables, notes=tuple(notes))
 
@@ -81,7 +81,7 @@ class Scan:
             raise DataError("the file ends within a tag; it is cut off.")
         tag = np.frombuffer(self.data, self.order + "u4", count=2, offset=self.at)
         word, n_bytes = int(tag[0]), int(tag[1])
-        if word >> 16:  # up to four bytes of data share the tag's eight
+        if word >> 16:  # up to four bytes of data are stored inside the eight bytes of the tag
             kind, n_bytes, start, step = word & 0xFFFF, word >> 16, self.at + 4, 8
         else:
             kind, start = word, self.at + 8
@@ -115,7 +115,7 @@ def _inflate(payload: memoryview, order: str) -> Element:
 def _read_matrix(
     payload: memoryview, order: str, depth: int = 0
 ) -> tuple[str, Variable | Unsupported]:
-    """Return name and value of a matrix element; `Unsupported` for structs and objects."""
+    """Return the name and value of a matrix element; `Unsupported` for structs and objects."""
     scan = Scan(payload, order)
     if not scan.more():
         return "", np.empty((0, 0))
@@ -145,7 +145,7 @@ def _read_matrix(
         raise DataError(f"variable {name!r} is of the unknown class {array_class}.")
     values = _numbers(scan.next(), order) if math.prod(shape) else np.empty(0)
     if len(values) != math.prod(shape):
-        raise DataError(f"variable {name!r} declares {shape} and holds {len(values)} numbers.")
+        raise DataError(f"variable {name!r} declares {shape} but holds {len(values)} numbers.")
     return name, values.reshape(shape, order="F")
 
 
@@ -161,7 +161,7 @@ def _read_cell(
 ) -> list[Variable] | Unsupported:
     # Even an empty member takes eight bytes.
     if math.prod(shape) * 8 > len(scan.data) - scan.at:
-        raise DataError(f"cell {name!r} declares {shape} members, more than the file has room for.")
+        raise DataError(f"cell {name!r} declares {shape} members, more than its bytes can hold.")
     if depth == MAX_DEPTH:
         raise DataError(f"cell {name!r} is nested more than {MAX_DEPTH} deep.")
     members = []

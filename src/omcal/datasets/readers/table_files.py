@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from omcal.datasets._columns import NAMELESS, is_label_name
+from omcal.datasets._columns import UNNAMED, is_label_name
 from omcal.datasets._data import Contents, check_declared, text_fits
 from omcal.datasets.readers._cells import guarded, read_cells, require_short
 from omcal.datasets.readers._numbers import is_marked, is_number
@@ -24,10 +24,10 @@ from omcal.views.columns import listed
 from omcal.views.frames import arrow_column, index_columns, index_of, is_numeric, is_text_type
 from omcal.views.pair import DataError
 
-SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
+SEPARATORS = "\t;,"  # the comma comes last, as it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LOOK = 20  # lines from which the separator is inferred
-# A workbook writes characters that XML does not keep as _x000D_, and "_x" of such a text as below.
+# Workbooks write characters that XML cannot hold as _x000D_, and escape the "_" of such texts.
 _TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
@@ -48,7 +48,7 @@ def read_csv(path: Path, header: bool | None = None) -> Contents:
 def one_column_header(path: Path) -> bool | None:
     """Whether a file of one label per line begins with a header; None for other tables.
 
-    A header is a usual name of labels, a word above numbers alone, or a word that is not repeated.
+    A header is a usual name of labels, a word above numbers only, or a word that does not repeat.
     """
     with _opened(path) as (rows, _):
         lines = [row for row in rows if row]
@@ -61,7 +61,7 @@ def one_column_header(path: Path) -> bool | None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Iterator[list[str]], str]]:
-    """Open a text table; yield its rows and the encoding."""
+    """Open a text table; yield its rows and its encoding."""
     with path.open("rb") as file:
         start = file.read(4096)
     encoding = text_encoding(start) or "utf-8"
@@ -74,7 +74,7 @@ def _opened(path: Path) -> Iterator[tuple[Iterator[list[str]], str]]:
 
 
 def text_encoding(start: bytes) -> str | None:
-    """Return the encoding of text that begins with these bytes; None where it is no text."""
+    """Return the encoding of a text that begins with these bytes; None if it is not text."""
     for bom, encoding in _BOMS.items():
         if start.startswith(bom):
             return encoding
@@ -85,25 +85,25 @@ def text_encoding(start: bytes) -> str | None:
             encoding if _is_plain(start[: len(start) // 2 * 2].decode(encoding, "ignore")) else None
         )
     try:
-        # The last character may be cut in two; the incremental decoder accepts that.
+        # The last character may be incomplete; the incremental decoder accepts that.
         text = codecs.getincrementaldecoder("utf-8")().decode(start)
         return "utf-8" if "\0" not in text else None
     except UnicodeDecodeError:
         pass
     text = start.decode("cp1252", "replace")
-    # Accented letters are rare in a table; other data has many bytes above 127.
+    # Accented letters are rare in a table; binary data have many bytes above 127.
     foreign = sum(byte > 127 for byte in start)
     readable = _is_plain(text) and foreign < 0.3 * len(start) and any(c in text for c in "\n,;\t")
     return "cp1252" if readable else None
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text has no control characters but tabs, line ends and form feeds."""
+    """Whether a text has no control characters except tabs, line ends and form feeds."""
     return all(c >= " " or c in "\t\n\r\f" for c in text) and "\ufffd" not in text
 
 
 def _whole_encoding(path: Path) -> str:
-    """Return UTF-8 if the whole file is, else Windows' extension of Latin-1, else Latin-1."""
+    """Return UTF-8 if the whole file is valid, else Windows-1252 if it is valid, else Latin-1."""
     for encoding in ("utf-8", "cp1252"):
         try:
             with path.open(encoding=encoding, newline="") as stream:
@@ -116,9 +116,9 @@ def _whole_encoding(path: Path) -> str:
 
 
 def _dialect(stream: TextIO) -> dict[str, Any]:
-    """Return the separator that cuts the first lines into equally many cells, more than one.
+    """Return the separator that splits the first lines into equal numbers of cells, at least two.
 
-    A blank after every separator belongs to no cell.
+    A blank after every separator is not part of a cell.
     """
     lines = [line for line in (stream.readline(2**22) for _ in range(_LOOK)) if line]
     if not lines:
@@ -210,7 +210,7 @@ def _cell_text(cell: Any) -> str:
         from openpyxl.utils.escape import unescape
 
         text = unescape(cell)
-        # A leading "'" belongs to the text here, and `read_cells` takes one away.
+        # Here a leading "'" belongs to the text; `read_cells` removes one, so add one.
         return text if is_marked(text) else guarded(text)
     if isinstance(cell, float):  # every number of a workbook is one
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
@@ -228,21 +228,21 @@ def read_parquet(path: Path) -> Contents:
     n_cells = described.num_rows * described.num_columns
     check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
     check_declared(sum(group.total_byte_size for group in groups), size, "the table")
-    # As a dictionary, so that a repeated text is read once.
+    # Read as a dictionary, so that a repeated text is read once.
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read()
     return arrow_contents(table, "Parquet")
 
 
 def arrow_contents(table: Any, file_format: str) -> Contents:
-    """Return the columns of an Arrow table; the index of pandas is the one without a name."""
+    """Return the columns of an Arrow table; the index of pandas has an empty name."""
     if table.num_rows == 0:
         raise DataError("the table has no rows.")
     require_short(table.column_names)
     columns: dict[str, Array] = {}
     unused = []
     index = index_of(table)
-    named_index = index is not None and index.name != NAMELESS
+    named_index = index is not None and index.name != UNNAMED
     if index is not None and index.numbering:
         columns[""] = np.asarray(index.values).astype(np.int64)
     for name in table.column_names:
@@ -253,7 +253,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
             unused.append(name)
         else:
             columns["" if name.startswith("__index_level_") else name] = value
-    note = f"columns of another type or of long texts, not used: {listed(unused)}"
+    note = f"columns of another type or of long texts, ignored: {listed(unused)}"
     return Contents(
         file_format,
         columns,
@@ -274,7 +274,7 @@ def _arrow_values(column: Any, name: str) -> Array | None:
         return None
     texts = column.dictionary if is_.is_dictionary(kind) else column
     if is_text_type(texts.type):
-        # One long text makes the array of all rows wide.
+        # One long text would make the array wide for all rows.
         longest = max((len(text or "") for text in texts.unique().to_pylist()), default=0)
         if not text_fits(len(column), 4 * longest, len(column) * longest):
             return None

@@ -1,6 +1,6 @@
-"""Read zarr descriptions here, because zarr follows links and runs codecs that a file names.
+"""Read zarr stores; metadata are parsed here, because zarr follows links and runs named codecs.
 
-Packed chunks are checked before zarr unpacks them, because damaged ones crash or hang it.
+Compressed chunks are checked before zarr unpacks them, because damaged ones crash or hang it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from omcal.machine.optional import require
 from omcal.views.columns import listed
 from omcal.views.pair import DataError
 
-DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
+DESCRIPTIONS = (".zarray", "zarr.json")  # metadata files of arrays, formats 2 and 3
 # Codecs of numbers and text. Others, above all "pickle", could run code.
 CODECS = {
     *("bytes", "vlen-utf8", "transpose", "crc32c", "sharding_indexed", "gzip", "zstd", "blosc"),
     *("zlib", "lz4", "lzma", "bz2", "shuffle", "delta", "fixedscaleoffset"),
 }
 BLOSC_HEADER = 16
-ABSENT = 2**64 - 1  # where a shard lacks a part
+ABSENT = 2**64 - 1  # offset of a missing part of a shard
 
 
 def is_zarr(path: Path, start: bytes) -> bool:
@@ -75,7 +75,7 @@ class ZarrNode:
         described = self._describe(DESCRIPTIONS)
         stored = stored_bytes(self._folder)
         _check_packing(described, self._folder, self.place)
-        # Open the description that was checked where the folder has both.
+        # If the folder has both descriptions, open the one that was checked.
         written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
         array = require("zarr", "zarr folders").open_array(
             str(self._folder), mode="r", zarr_format=written_as
@@ -155,18 +155,18 @@ def _check_blosc(described: dict[str, Any], folder: Path, name: str) -> None:
                 header = file.read(BLOSC_HEADER)
                 said = int.from_bytes(header[12:], "little")
                 if len(header) < BLOSC_HEADER or said != length or start + length > size:
-                    raise DataError(f"a part of {name!r} is damaged: it is not as long as it says.")
+                    raise DataError(f"a part of {name!r} is damaged: its length is wrong.")
 
 
 def _pieces(file: BinaryIO, size: int, described: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return start and length of each chunk of a shard, from its index."""
+    """Return the start and length of each chunk of a shard, from its index."""
     shard = described["codecs"][-1]["configuration"]
     outer = described["chunk_grid"]["configuration"]["chunk_shape"]
     n_pieces = math.prod(outer) // math.prod(shard["chunk_shape"])
     codecs = [codec["name"] for codec in shard["index_codecs"]]
     length = 16 * n_pieces + 4 * (len(codecs) - 1)
     if codecs not in (["bytes"], ["bytes", "crc32c"]) or length > size:
-        raise DataError("the index of a shard is damaged, or packed in a rare way.")
+        raise DataError("the index of a shard is damaged, or compressed in an unsupported way.")
     order = shard["index_codecs"][0]["configuration"]["endian"]
     file.seek(0 if shard.get("index_location") == "start" else size - length)
     index = np.frombuffer(file.read(16 * n_pieces), {"little": "<u8", "big": ">u8"}[order])
@@ -184,7 +184,7 @@ def _check_texts(described: dict[str, Any], folder: Path, name: str) -> None:
         most = math.prod(described["chunks"])
         steps = [str(c["id"]) for c in [described.get("compressor")] if c is not None]
     if not set(steps) <= {"zlib", "gzip", "zstd", "blosc", "lz4", "bz2", "lzma"}:
-        raise DataError(f"the texts in {name!r} are packed in a rare way; use gzip, zstd or none.")
+        raise DataError(f"the texts in {name!r} have an unsupported compression; use gzip or zstd.")
     from numcodecs import get_codec  # type: ignore[import-untyped]
 
     for file in _parts(folder):

@@ -19,9 +19,9 @@ from omcal.places.gpu.kmeans import lloyd, span_basis
 from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
-_ENTRIES_TOGETHER = 1 << 28  # of the samples of runs whose anchors are found at the same time
+_ENTRIES_TOGETHER = 1 << 28  # in the samples of runs whose anchors are computed together
 
-# Anchors of a run, (m, d_v) per view: on the host, and on the device where they were found there.
+# Anchors of a run, (m, d_v) per view: on the host, and also on the device if computed there.
 Chosen = tuple[list[Array], list[Tensor] | None]
 
 
@@ -34,8 +34,8 @@ def choose_for_runs(
 ) -> list[Chosen]:
     """Do `omcal.method.anchors.choose_for_runs` on the device, from the same random numbers.
 
-    Sparse views go to the host's function, as their sample is never made dense, and so do views
-    that samples are absent from, and anchors that are given.
+    The function of the host is used for sparse views (their sample is never made dense), for views
+    with absent samples, and for given anchors.
     """
     given = (scalings, n_anchors, method)
     if views.sparse or views.host.present is not None or not isinstance(method, str):
@@ -66,12 +66,12 @@ def _choose_together(
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
 ) -> list[Chosen]:
-    """Return the anchors of runs that each see their own rows, (runs, size), or all see all."""
+    """Return the anchors of runs with separate rows, (runs, size), or all with all rows."""
     X = scaled_rows(views, scalings, None if rows is None else rows.ravel())
     X = X.unflatten(0, (1 if rows is None else len(rows), -1))
     wide, mean = wide_type(views.device), None
     if not host_anchors.at_mean(views.host, scalings):
-        # Distances far from the origin would drown in rounding.
+        # Far from the origin, distances would be rounding error.
         mean = X.mean(dim=1, keepdim=True, dtype=wide).to(X.dtype)
         X = X - mean
     thorough, (n, d) = method == "kmeans-full", X.shape[1:]
@@ -84,7 +84,7 @@ def _choose_together(
 
 
 def _take_distinct(points: Tensor, X: Tensor, rows: Array | None) -> None:
-    """Make the distinct rows the anchors where there are no more; see `method.anchors`."""
+    """Use the distinct rows as anchors if there are no more of them; see `method.anchors`."""
     m = int(points.shape[1])
     generator = torch.Generator(X.device).manual_seed(0)
     direction = torch.rand(X.shape[2], generator=generator, dtype=X.dtype, device=X.device)
@@ -119,7 +119,7 @@ def anchors_in_span(
 ) -> list[Chosen]:
     """Do `omcal.method.span.anchors_in_span` for dense views, from the same random numbers.
 
-    Of each run the anchors, on the host and here: the host is needed for draws only.
+    Returns the anchors of each run, on the host and on the device; the host only draws numbers.
     """
     X = scaled_rows(views, scalings, rows)
     mean, E = _main_directions(X, n_anchors, random_states[0])
@@ -174,7 +174,7 @@ def _near_one_span(
 ) -> list[Tensor]:
     """Do `omcal.method.span.anchors_of_means`: return the points of each view."""
     by_view = means.split(list(widths), dim=1)
-    # Where there are fewer features than anchors, the means of a run span them all.
+    # With fewer features than anchors, the means of a run span the whole space.
     wide = [points for points in by_view if n_anchors < points.shape[1]]
     origins = [points.mean(dim=0) for points in wide]
     away = [points - origin for points, origin in zip(wide, origins, strict=True)]

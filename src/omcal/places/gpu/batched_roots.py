@@ -1,8 +1,8 @@
 """Roots, projectors and polar factors of batches of matrices, by products alone.
 
 An eigendecomposition on a device takes longer than many passes over the rows, and waits for the
-host. Each function takes as many steps as the bounds of the eigenvalues ask for and returns, per
-matrix, whether it has converged: nothing here depends on a value that the host would have to read.
+host. Each function does as many steps as the bounds of the eigenvalues require, and returns for
+each matrix whether it has converged. No step needs a value on the host.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from math import sqrt
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
 
-_NEARLY_ONE = 1e-8  # the step from here is off by its square
-LEAST = 1e-8  # smallest eigenvalue, relative to the largest, that a root is ever asked for
+_NEARLY_ONE = 1e-8  # at this distance from 1, the error after the next step is its square
+LEAST = 1e-8  # smallest eigenvalue of a root, relative to the largest
 _LEAST_OF_POLAR = 1e-5  # smallest singular value, relative to the largest
-_GAP = 1e-8  # distance of an eigenvalue to the limit for which `projector` tells them apart
-_CLOSE = 1e-6  # distance to the identity from which the last step leaves rounding only
+_GAP = 1e-8  # smallest distance of eigenvalues from the limit that `projector` resolves
+_CLOSE = 1e-6  # at this distance to the identity the last step is exact up to rounding
 
 
 def steps(smallest: float) -> Iterator[tuple[float, float]]:
@@ -96,13 +96,13 @@ class ProductRoot:
     Attributes
     ----------
     begun : Tensor
-        Where the matrices are to be, no eigenvalue of A above 1: A less the limit, and A − I.
+        Input matrices A less the limit, and A − I, with eigenvalues of A up to 1.
     projector : Tensor or None
-        On the eigenvectors that are kept; None: all are.
+        Projector on the eigenvectors that are kept; None: all are kept.
     inverse : Tensor
-        A^(−½) there, and 0 elsewhere.
+        A^(−½) on these eigenvectors, and 0 on the others.
     squared : Tensor or None
-        The inverse of A, where nothing is cut.
+        The inverse of A, if nothing is cut.
     """
 
     def __init__(self, right: Tensor, m: int, *, cuts: bool, least: float) -> None:

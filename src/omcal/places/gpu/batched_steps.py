@@ -31,9 +31,9 @@ class RunTensors:
     alpha: Tensor
     G: Tensor
     T: Tensor  # (runs, m, m)
-    scalars: Tensor  # (runs, 5): objective, age, whether it goes on, iterations done, and at most
+    scalars: Tensor  # (runs, 5): objective, age, whether it continues, iterations done, and most
     packed: Tensor  # P stacked for the views and R, as a pass takes them
-    answers: Tensor  # (runs, places, 3) on the host: objective, whether right, whether it goes on
+    answers: Tensor  # (runs, places, 3) on the host: objective, whether valid, whether it continues
 
 
 class StepInputs(NamedTuple):
@@ -137,7 +137,7 @@ class BatchedSteps:
             old.copy_(torch.where(kept.view(-1, *[1] * (old.ndim - 1)), new, old))
 
     def _answer(self, on: Tensor, found: Tensor) -> None:
-        """Write the answers of runs that did this iteration."""
+        """Write the answers of runs that took part in this iteration."""
         answers = self._answers
         here = (self._t.scalars[:, 3].long() % answers.shape[1])[:, None, None].expand(-1, 1, 3)
         old = answers.gather(1, here)

@@ -1,8 +1,8 @@
 """Passes over the rows, SᵀS and labels in CUDA C++, compiled on first use.
 
-Sums over the rows of an anchor are sums of integers in shared memory, whose atomic additions are
-native for integers alone and give the same result in any order. Off (PyTorch's operations instead),
-10⁷ × 448 takes 21 times as long, 60000 × 1430 2.9 (benchmarks/ablations_gpu.py).
+Sums over the rows of an anchor are sums of integers in shared memory: atomic additions are native
+only for integers there, and give the same result in any order. Without it (PyTorch's operations
+instead), 10⁷ × 448 takes 21 times as long, 60000 × 1430 2.9 (benchmarks/ablations_gpu.py).
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from omcal.places.gpu.devices import block_entries
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 
-MAX_CLUSTERS = 32  # a lane a column
+MAX_CLUSTERS = 32  # one lane per column
 _WARP = 32
-_WARPS = (12, 8, 4, 2)  # of a block; more leave too few registers
-_MOST_NUMBERS = 172  # that a lane keeps, for the most warps
-_FAR = 2.0**12  # times the largest F that is expected, beyond which sums are no numbers
-_MOST_ADDED = 1 << 12  # rows to a word of shared memory; the more, the fewer bits are left for each
-_ROWS_A_LANE = 1 << 12  # whose FᵀF is added up before it is added to that of others in float64
-_MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
+_WARPS = (12, 8, 4, 2)  # per block; more leave too few registers
+_MOST_NUMBERS = 172  # in the registers of a lane, with the most warps
+_FAR = 2.0**12  # F larger than expected by this factor makes the sums NaN
+_MOST_ADDED = 1 << 12  # rows added to a word of shared memory; more rows leave fewer bits for each
+_ROWS_A_LANE = 1 << 12  # rows whose FᵀF is summed before the sum in float64
+_MOST_SLOTS = 64  # most neighbours of a row in all views, which are kept in registers
 
-_MOST_LABELS = 256  # runners-up are bytes
-_MOST_COLUMNS = 12  # of a row, for a lane that decides on it
+_MOST_LABELS = 256  # runners-up are stored as bytes
+_MOST_COLUMNS = 12  # most columns of a row per lane that decides on its label
 _SPREAD_THREADS = 256
 _SPREAD_BLOCKS = 16  # per multiprocessor, of all runs
-_SUMS_BYTES = 1 << 25  # of all copies of the sums
-_BITS = 61  # of a sum
+_SUMS_BYTES = 1 << 25  # most bytes of all copies of the sums
+_BITS = 61  # bits of a sum
 _GRAM_THREADS = 1024
 _FIXED = 2.0**40  # the integer for a product of weights of 1 in `gram.cu`
-_MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
+_MOST_FIXED = 1 << 22  # most rows whose products fit in a sum of 64 bits
 
 
 class CudaPass:
     """Passes, SᵀS and labels of one run or several, by kernels.
 
-    Small matrices come with `columns` columns, zeros where the clusters end.
+    Small matrices have `columns` columns; columns beyond the clusters are zero.
     """
 
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
@@ -135,7 +135,7 @@ class CudaSweep:
 
 
 class SpreadSweep(PlainPass):
-    """The pass for given graphs and F, of one run or several, where `CudaSweep` has no room."""
+    """The pass for given graphs and F, of one run or several, if `CudaSweep` has no room."""
 
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
         super().__init__(graphs, F)
@@ -174,7 +174,7 @@ class SpreadSweep(PlainPass):
         return torch.cat([StF.sum(dim=1) / unit[:, None], *products.flatten(2)], dim=1)
 
     def _unit(self, P: Tensor, R: Tensor) -> Tensor:
-        """Return the power of 2 by which no sum of n entries of the next F leaves its bits."""
+        """Return the largest power of 2 with which no sum of n entries of the next F overflows."""
         # Each view has weights that sum to 1 in a row.
         by_view = P.abs().unflatten(1, (self._graphs.n_views, -1)).amax(dim=(2, 3)).double()
         row_sums = R.abs().sum(dim=1).amax(dim=1).double()
@@ -197,10 +197,10 @@ def in_shared_memory(graphs: TorchGraphs, F: Tensor) -> bool:
 
 
 def _fixed(added: int, total: int, real: int) -> tuple[float, float]:
-    """Return the integers that stand for the largest expected F, and for a larger one.
+    """Return the integers that represent the largest expected F, and a larger F.
 
-    Sums of `added` of the former fit in 32 bits, or 64 for doubles; sums of `total` of the latter,
-    as large as possible, fit in 64.
+    Sums of `added` of the first fit in 32 bits (64 for doubles); sums of `total` of the second,
+    which is as large as possible, fit in 64.
     """
     bits, most = (32, 2**23) if real == 4 else (63, 2**52)
     return float(min(2**bits // (added + 1), most)), 2.0 ** (62 - total.bit_length()) / _FAR
@@ -248,7 +248,7 @@ class _Layout:
 class Decision:
     """Compute rows of F and labels from small matrices; columns beyond the clusters are ignored.
 
-    Where it `settles`, F is the fixed point of its step; else that step is done once.
+    With `settles`, F is the fixed point of the step; otherwise the step is done once.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ def gram(graphs: TorchGraphs) -> Tensor:
     )
     pairs = V * (V - 1) // 2
     at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
-    # A view with itself has about half the products of two views.
+    # The products of a view with itself are about half of those of two views.
     alone = max(1, at_once // (runs * (V + 2 * pairs)), -(-graphs.n // _MOST_FIXED))
     blocks = (alone, 2 * alone)
     of_run = V * alone + pairs * 2 * alone

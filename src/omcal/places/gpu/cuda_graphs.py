@@ -9,9 +9,9 @@ from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 
 _OLDEST = (8, 0)  # compute capability of the first GPUs whose tensor cores take 19-bit numbers
-_MOST_ANCHORS = 256  # whose products with a row fit in the registers of a warp
+_MOST_ANCHORS = 256  # most anchors whose products with a row fit in the registers of a warp
 _MOST_NEIGHBORS = 16
-_THREADS = ((16, 512), (24, 384), (32, 256))  # by tiles of 8 anchors: registers are shared out
+_THREADS = ((16, 512), (24, 384), (32, 256))  # (tiles of 8 anchors, threads): registers are limited
 _TAKEN = ("torch.float32", *nvrtc.HALVES)
 
 
@@ -40,7 +40,7 @@ class NearestAnchors:
         return X is not None and str(X.dtype) in _TAKEN and X.stride(1) == 1
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        """Write the (k, rows) indices and weights, which are NaN where a distance is not finite."""
+        """Write the (k, rows) indices and weights; weights are NaN if a distance is not finite."""
         X = X if self.takes(X) else X.to(torch.float32).contiguous()
         device = X.device
         threads = next(number for tiles, number in _THREADS if self._tiles <= tiles)

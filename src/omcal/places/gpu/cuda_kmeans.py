@@ -7,8 +7,8 @@ from omcal.machine.torch import Tensor
 from omcal.method import kmeans
 from omcal.places.gpu import nvrtc
 
-_MOST_ROWS = 4096  # whose products with each other are kept
-_MOST_TRIALS = 16  # sums of a thread, in its registers
+_MOST_ROWS = 4096  # for keeping the products of all pairs
+_MOST_TRIALS = 16  # sums per thread, in its registers
 _THREADS = 1024  # of a start
 _LLOYD_THREADS = 256
 _LLOYD_ROWS = 64  # at a time
@@ -63,8 +63,8 @@ def iterates(X: Tensor, n_clusters: int) -> bool:
 class Lloyd:
     """Lloyd iterations of several runs, each on its own rows of X, (runs, n, d).
 
-    They change the centres of a run until they move no more than its `limit`, and never wait for
-    the device. Nor do they fill clusters that are empty; `empty` says in which runs there are some.
+    They update the centres of a run until their move is at most its `limit`, without waiting for
+    the device. Empty clusters are not filled; `empty` marks the runs that have some.
     """
 
     def __init__(self, X: Tensor, centres: Tensor, limit: Tensor) -> None:

@@ -1,5 +1,5 @@
 // Compute rows of F and their labels. LANES neighbouring lanes share a row, SHARE columns each, and
-// keep it in registers, in double for any REAL. Off, 10⁷ × 448 takes 1.8 of its time
+// keep it in registers, in double for any REAL. Without it, 10⁷ × 448 takes 1.8 times as long
 // (benchmarks/ablations_gpu.py).
 constexpr int WARP = 32, SHARE = (C + LANES - 1) / LANES, COLUMNS = SHARE * LANES;
 constexpr int ROWS_OF_WARP = WARP / LANES, AT_ONCE = K < 8 ? K : 8;

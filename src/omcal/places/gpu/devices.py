@@ -1,4 +1,4 @@
-"""Devices: resolve names, set precision, send arrays, record graphs, explain a full memory."""
+"""Devices: resolve names, set precision, send arrays, record CUDA graphs, explain full memory."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class Repeated:
 
     On a GPU the second call is recorded as a CUDA graph, and later calls replay it: launching
     kernels of a few microseconds one by one takes longer than running them. The first call is not
-    recorded, so that nothing is loaded or compiled during the recording; it is where one of the
-    same `kind` was made before in this process.
+    recorded, so that nothing is loaded or compiled during the recording, unless this process has
+    already recorded one of the same `kind`.
     """
 
     def __init__(self, work: Callable[[], None], device: Device, kind: Any = None) -> None:
@@ -186,13 +186,13 @@ def _set_precision(values: list[Any] | None = None) -> None:
         setattr(switch, name, exact if values is None else values[i])
 
 
-# Distances lose half their digits in TF32, so that is off here whatever the user set.
+# Distances lose half of their digits in TF32, so it is always off here.
 _TRUE_FLOAT32 = ProcessSetting(_read_precision, _set_precision, _set_precision)
 
 
 @contextmanager
 def explaining_out_of_memory(device: Device, n: int, row_bytes: int) -> Iterator[None]:
-    """Turn an out-of-memory error into one that names the need, the free memory and remedies."""
+    """Convert an out-of-memory error to one with the need, the free memory and remedies."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

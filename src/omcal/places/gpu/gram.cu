@@ -1,7 +1,7 @@
 // Compute S_u' S_v of pairs of views u <= v in fixed point: sums of integers are the same in any order, and
 // shared memory adds 32-bit integers natively, which it does not with floating-point numbers. A sum
-// has two words there, of which small products change the low one only. Off, 10⁷ × 448 takes 2.1 of its
-// time (benchmarks/ablations_gpu.py).
+// has two words there, of which small products change the low one only. Without it, 10⁷ × 448 takes
+// 2.1 times as long (benchmarks/ablations_gpu.py).
 constexpr double WORD = 4294967296.0, SHIFT = 4503599627370496.0;  // 2^32, 2^52
 constexpr int UNROLLED = K <= 8 ? K : 1;
 

@@ -24,7 +24,7 @@ from omcal.views.present import stand_in, stand_ins
 class TorchGraphs:
     """`omcal.method.graph.AnchorGraphs` on a device, with the rows last.
 
-    So neighbouring threads, which work on neighbouring rows, read neighbouring numbers. Those of
+    So neighbouring threads, which process neighbouring rows, read neighbouring numbers. Graphs of
     several runs have one more axis, the first.
     """
 
@@ -143,9 +143,9 @@ class GraphMaker:
         return graphs
 
     def check(self) -> None:
-        """Raise for views whose distances were not finite, which makes their weights NaN.
+        """Raise for views whose distances were not finite: their weights are NaN.
 
-        Looked at when all rows are done, because each look waits for the device.
+        Called when all rows are done, because the check waits for the device.
         """
         for view, finite in zip(self._views, self._weight.isfinite().tolist(), strict=True):
             if not finite:
@@ -194,8 +194,8 @@ class _ByProducts:
 def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the columns of the smallest entries of each row, and the entries, (count, rows).
 
-    They are found one after another, of equal ones the first, and taken out of `d`: `topk` leaves
-    open which of equal ones it takes.
+    Entries are found one after another, the first of equal ones, and removed from `d`: `topk` does
+    not define which of equal entries it returns.
     """
     found = []
     for _ in range(count):
@@ -226,9 +226,9 @@ class Distances:
 def relative_distances(views: DeviceViews, learned: Sequence[GraphModel]) -> list[Distances]:
     """Return the distances of each view; the host waits for the device once.
 
-    A row x is scaled to (x − centre) · factor. Twice its product with the mean of the anchors less
-    an anchor, and a bias, tell its distances to the anchors apart. Where rows are far from the
-    origin, the row that is scaled to the mean is subtracted from them first.
+    A row x is scaled to (x − centre) · factor. Twice its product with (mean of the anchors −
+    anchor), plus a bias, is its distance to the anchor up to a common shift. If rows are far from
+    the origin, the row that is scaled to the mean is subtracted from them first.
     """
     anchors = torch.cat(_anchors(learned, views.device), dim=2)
     factor, centre = _steps(learned[0].scalings, views.host.widths, anchors.device)
@@ -264,7 +264,7 @@ def relative_distances(views: DeviceViews, learned: Sequence[GraphModel]) -> lis
 def _steps(
     scalings: Sequence[Scaling], widths: Sequence[int], device: Device
 ) -> tuple[Tensor, Tensor]:
-    """Return factor and centre of all features, 1 and 0 where a view is not scaled."""
+    """Return factor and centre of all features; 1 and 0 for a view that is not scaled."""
     both = list(zip(scalings, widths, strict=True))
     factor = [np.ones(d) if one.factor is None else one.factor for one, d in both]
     centre = [np.zeros(d) if one.center is None else one.center for one, d in both]
@@ -276,7 +276,7 @@ def _steps(
 
 def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
     """Return the anchors of each view, (runs, m, d)."""
-    # Where they were found on a device they are there still, as a list.
+    # Anchors that were computed on a device are still there, as a list.
     there = [one.shared_span for one in learned if isinstance(one.shared_span, list)]
     if len(there) == len(learned) and there[0][0].device == device:
         return [torch.stack(points) for points in zip(*there, strict=True)]
@@ -286,6 +286,6 @@ def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
 
 
 def _rounding(view: DeviceView) -> float:
-    """Return the rounding of products relative to its limit; 0 for sparse rows, which stay."""
+    """Return the rounding error of products relative to its limit; 0 for sparse rows."""
     eps = float(np.finfo(view.dtype).eps)
     return 0.0 if view.sparse else eps / (0.25 * MOST_ROUNDING)

@@ -22,22 +22,22 @@ from omcal.places.gpu.devices import Repeated, working_on
 from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
 from omcal.places.gpu.rows import RunBatch, TorchRows
 
-# Names of the numbers that are kept of a run behind its matrices.
+# Names of the numbers that are stored after the matrices of a run.
 _SCALARS = ("objective", "age", "goes on", "number", "most")
-_PLACES = 3  # for answers of a run: one is read, one is written, one is launched next
+_PLACES = 3  # slots for the answers of a run: one is read, one is written, one is launched next
 
 
 def serves(rows: AbstractRows, problem: Problem) -> bool:
-    """Whether the device takes the small steps: on a CUDA GPU, by a rule that it has."""
+    """Whether the device does the small steps: a CUDA GPU, and a rule that it supports."""
     on_card = isinstance(rows, TorchRows) and rows.device.type == "cuda"
     return on_card and weights.serves(problem)
 
 
 def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
-    """Run `solve` from each start of a batch, one iteration of all runs after another.
+    """Run `solve` from each start of a batch in lockstep, one iteration of all runs at a time.
 
     One launch does an iteration of all runs; the next one is launched before the host reads the
-    answers of the last.
+    answers of the last one.
     """
     there = [serves(start.rows, start.problem) for start in starts]
     if not any(there):
@@ -60,11 +60,11 @@ def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
 
 
 class _Run:
-    """A run of Algorithm 1 on the device, as far as the host knows.
+    """A run of Algorithm 1 on the device, as known to the host.
 
-    The device cannot finish an iteration where ZᵀF is nearly singular, a singular value is next to
-    the threshold, or one is cut that was not expected to be. The host then finishes it and does
-    some more: 1, 3, 7, … each time that it happens.
+    The device cannot finish an iteration if ZᵀF is nearly singular, a singular value is close to
+    the threshold, or one is cut unexpectedly. The host then finishes it and does further
+    iterations: 1, 3, 7, … each time that this happens.
     """
 
     def __init__(self, start: Start) -> None:
@@ -74,16 +74,16 @@ class _Run:
         self.ended = self._converged = False
         self._host = Iteration(start.rows, start.StS, start.G, start.problem)
         self._history: list[float] = []
-        self._stay = self._left = 0  # iterations to do on the host: of this stay, and left of it
-        self._cuts = False  # whether the device failed, mostly as singular values are cut
+        self._stay = self._left = 0  # iterations on the host: of the current stay, and remaining
+        self._cuts = False  # whether the device failed, usually because singular values were cut
 
     def enter(self) -> None:
-        """Go to the device, unless this run is there or has iterations to do on the host."""
+        """Move the run to the device, unless it is there or must do iterations on the host."""
         if self.state is None and self._left == 0:
             self.state = self._sent()
 
     def _sent(self) -> _State:
-        """Send this run to the device, for as many iterations as are left."""
+        """Send this run to the device, for the remaining iterations."""
         rows, problem, host, StS = self.rows, self._problem, self._host, self._start.StS
         together, Z, ahead = rows.together, host.consensus, host.ahead
         V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
@@ -101,7 +101,7 @@ class _Run:
         StS_there = together.gram_there(rows.number, StS).to(rows.device)
         outlook = self._cuts, LEAST
         if not self._cuts:
-            # In one block a root is so quick that failing costs less than a needless projector.
+            # In one block a failed root costs less than an unnecessary projector.
             margin = 1.0 if together.work.in_cuda and in_one_block(m, rows.device) else 2.0
             outlook = together.outlook(_outlook, StS_there, problem, margin)
         if together.state is None or not together.state.takes(problem, *outlook):
@@ -114,7 +114,7 @@ class _Run:
         return there
 
     def step(self, launch: int | None) -> None:
-        """Do an iteration on the host, or take the answer of a launch on the device."""
+        """Do an iteration on the host, or read the answer of a launch on the device."""
         if launch is None:
             self._left -= 1
             self._note(self._host.step())
@@ -128,13 +128,13 @@ class _Run:
             return value
         state.leave(self.rows.number, self._host)
         self.state, self._cuts = None, True
-        self._stay = self._left = 2 * self._stay + 1  # or it would go there and back
+        self._stay = self._left = 2 * self._stay + 1  # so that it does not return at once
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after a pass of the host
         return self._host.finish(self.rows.sums_of(state.sums[self.rows.number]))
 
     def _note(self, value: float) -> None:
-        """Add an objective to the history, and decide whether the run ends with it."""
+        """Append an objective to the history, and decide whether the run ends."""
         self._history.append(value)
         if self._start.progress(len(self._history), value):
             self.ended = True
@@ -147,7 +147,7 @@ class _Run:
             self._host.restart()  # the device restarts by itself
 
     def solution(self) -> Solution:
-        """Return the end of the run."""
+        """Return the solution of the run."""
         host = self._host
         if self.state is not None:
             self.state.leave(self.rows.number, host)
@@ -198,7 +198,7 @@ class _State:
         )
         work = together.work.bound(self._packed, self.sums, self._goes_on)
         kind = KernelSteps if together.work.in_cuda else BatchedSteps
-        # The steps hold no reference to this object, so that its memory is free when it is gone.
+        # The steps hold no reference to this object, so that its memory is freed with it.
         steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
         of_pass = runs, together.work.dtype, *together.work.shape
         same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
@@ -211,14 +211,14 @@ class _State:
         return same and (self._cuts or not cuts) and self._least <= least
 
     def begin(self, number: int, slot: Floats, StS: Tensor) -> None:
-        """Add a run to the batch; all but the products of its graphs is one transfer."""
+        """Add a run to the batch; everything except the products of its graphs is one transfer."""
         self._slots[number].copy_(torch.from_numpy(slot))
         self._tensors.StS[number].copy_(StS)
         self._packed[number].copy_(self._text[number])
         self._first[number] = self._launched
 
     def advance(self) -> int:
-        """Launch iterations until one is ahead; wait for the oldest unread one, and number it."""
+        """Launch until one is ahead; wait for the oldest unread launch, and return its number."""
         while self._launched <= self._heard + 1:
             self._once()
             if self._events:
@@ -234,13 +234,13 @@ class _State:
         return self._first[number] <= launch
 
     def answer(self, number: int, launch: int) -> tuple[float, bool, bool]:
-        """Return the objective after a launch, whether it is valid, whether the run goes on."""
+        """Return the objective after a launch, whether it is valid, whether the run continues."""
         place = (launch - self._first[number]) % _PLACES
         value, right, goes_on = self._answers.numpy()[number, place].tolist()
         return value, right > 0, goes_on > 0
 
     def stop(self, number: int) -> Iterator[int]:
-        """Stop a run, and yield the launches in which it did further iterations."""
+        """Stop a run, and yield the launches in which it has done further iterations."""
         self._goes_on[number] = 0
         if self._events:
             torch.cuda.current_stream(self.sums.device).synchronize()
@@ -253,7 +253,7 @@ class _State:
         """Copy the state after the last valid iteration of this run to the host."""
         Z, kept = host.consensus, self._kept[number].to("cpu", copy=True).numpy()
         alpha, last, newest, G, T, scalars = np.split(kept, np.cumsum(self._sizes)[:-1])
-        if scalars[0] == inf:  # there was none
+        if scalars[0] == inf:  # there was no launch
             return
         host.alpha = newest
         shape = Z.G.shape
@@ -265,11 +265,11 @@ class _State:
 
 
 def _outlook(StS: Tensor, problem: Problem, margin: float) -> tuple[bool, float]:
-    """Whether singular values of some run may be cut, and a bound of the eigenvalues kept.
+    """Whether singular values of some run may be cut, and a lower bound of kept eigenvalues.
 
-    StS is (runs, V, V, m, m). The bound is relative to the largest row sum. Most likely none will
-    be cut where the singular values of the start are above the threshold times the margin: AᵀA
-    less its square is positive. The device checks both.
+    StS is (runs, V, V, m, m). The bound is relative to the largest row sum. Probably none will be
+    cut if the singular values of the start exceed the threshold times the margin: AᵀA less its
+    square is positive. The device checks both.
     """
     alpha, tau = torch.from_numpy(problem.alpha).to(StS), problem.tau
     AtA = torch.einsum("u,v,buvij->bij", alpha, alpha, StS)

@@ -1,7 +1,7 @@
 """The small steps of an iteration by `small.cu`; with many anchors roots are batched products.
 
-Off (`batched_steps` instead), 60000 × 1430 takes 2.57 of its time, ten joined runs 3.14, 10⁷ × 448
-1.39 (benchmarks/ablations_gpu.py).
+Without it (`batched_steps` instead), 60000 × 1430 takes 2.57 times as long, ten joined runs 3.14,
+10⁷ × 448 1.39 (benchmarks/ablations_gpu.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omcal.places.gpu.batched_roots import ProductRoot, steps
 from omcal.places.gpu.batched_steps import StepInputs
 from omcal.places.gpu.devices import send
 
-_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
+_MOST_ANCHORS = 64  # with more anchors, many blocks compute a root faster than one block
 _THREADS = 512
 # Usual ratio of the largest to the smallest eigenvalue: of products of F and Z, and of MᵀM.
 _FACTORS = (1e2, 1e4)
@@ -31,9 +31,9 @@ def in_one_block(m: int, device: Device) -> bool:
 
 
 def _block_numbers(*sizes: int) -> int:
-    """Return the numbers of a block in shared memory: one per warp, three matrices, one more row.
+    """Return the size of the shared memory of a block in numbers: per warp, three matrices, a row.
 
-    Matrices are in whole tiles of the tensor cores, with a few numbers beside each row.
+    Matrices are padded to tiles of the tensor cores, with a few more numbers per row.
     """
     side = -(-max(sizes) // 8) * 8
     return _THREADS // 32 + 3 * side * (side + 4) + side
@@ -65,7 +65,7 @@ class KernelSteps:
             THREADS=_THREADS,
         )
         self._bytes = 8 * _block_numbers(c, m if few else 0)
-        # Matrices that one launch uses alone are faster in shared memory.
+        # Matrices that only one launch uses are faster in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._root = None if few else ProductRoot(self._work[:, m * m], m, cuts=cuts, least=least)
         self._launches = [work, *self._small()]
@@ -92,7 +92,7 @@ class KernelSteps:
         t, p, root, n_work = self._t, self._problem, self._root, self._work.stride(0)
         whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
         apart = (t.scalars.stride(0), n_work, t.packed.stride(0))
-        # Parts of a slot follow one another there: the kernel knows how long each is.
+        # The parts of a slot are consecutive; the kernel knows their lengths.
         return self._kernel.bound(
             *((1, len(t.G)), _THREADS, self._bytes + (8 * n_work if whole else 0)),
             *(t.sums, t.StS, t.H, t.faces, t.given, self._plans, t.alpha_of_Z),
@@ -105,7 +105,7 @@ class KernelSteps:
 
 @cache
 def _plans(device: Device) -> tuple[Tensor, list[int]]:
-    """Return the steps of roots of both kinds on the device, and how many of each there are."""
+    """Return the steps of both kinds of roots on the device, and their numbers."""
     plans = [list(steps(factor**-0.5)) for factor in _FACTORS]
     (there,) = send([np.concatenate(plans)], device)
     return there, list(map(len, plans))

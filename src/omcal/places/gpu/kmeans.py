@@ -1,4 +1,4 @@
-"""k-means of several runs at once on a device, with hardly a message to the host.
+"""k-means of several runs at once on a device, with few messages to the host.
 
 Points are (groups, n, d): each run has its own group, or all runs share one. Centres are
 (runs, m, d). Runs of one group are one product with the centres of all of them.
@@ -18,9 +18,9 @@ from omcal.method import kmeans
 from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.devices import Repeated, block_entries, wide_type
 
-_CHECK_EVERY = 5  # Lloyd iterations between looks at the device, each of which waits for it
+_CHECK_EVERY = 5  # Lloyd iterations between checks, each of which waits for the device
 
-Improved = tuple[Tensor, Tensor]  # centres, and per run whether a cluster was empty on the way
+Improved = tuple[Tensor, Tensor]  # centres, and per run whether a cluster was empty at some time
 
 
 def lloyd(
@@ -33,7 +33,7 @@ def lloyd(
 ) -> Tensor:
     """Do `omcal.method.kmeans.lloyd` for several runs, from the same random numbers.
 
-    Whether clusters were empty is asked once, at the end. Such runs begin again, and fill them.
+    Empty clusters are checked once, at the end. Runs with empty ones start again and fill them.
     """
     few = X[:, : kmeans.SEED_PER_ANCHOR * n_clusters] if sampled else X
     if start_rows is not None:
@@ -87,8 +87,8 @@ def _improved(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Imp
 def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
     """Do `_improved` by PyTorch's own operations.
 
-    Centres of a run that moved little stay where they are, so that the host has to look only now
-    and then. With `filling`, of one run, empty clusters take the rows farthest from their centres.
+    Centres of a run that moved little are frozen, so that the host has to check only sometimes.
+    With `filling`, for one run, empty clusters take the rows farthest from their centres.
     """
     m, limits, centres = int(starts.shape[1]), _limits(X), starts
     empty = torch.zeros(len(starts), dtype=torch.bool, device=X.device)
@@ -110,7 +110,7 @@ def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: boo
 
 
 def _limits(X: Tensor) -> Tensor:
-    """Return how far the centres of a run may move in all and still count as at rest."""
+    """Return the largest total move of the centres of a run that counts as converged."""
     return kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
 
 
@@ -139,7 +139,7 @@ def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 def _sums(X: Tensor, labels: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """Return sums (runs, m, d) and numbers (runs, m) of the points of each cluster.
 
-    By products, which come out the same each time.
+    They are computed by products, which are reproducible.
     """
     (_, n, d), runs = X.shape, labels.shape[0] * labels.shape[2]
     parts = []
@@ -159,7 +159,7 @@ def _sums(X: Tensor, labels: Tensor, m: int) -> tuple[Tensor, Tensor]:
 def _filled(labels: Tensor, distances: Tensor, n_clusters: int) -> Tensor:
     """Give each empty cluster the row farthest from its own centre."""
     empty = (torch.bincount(labels, minlength=n_clusters) == 0).nonzero()[:, 0]
-    # Of rows that are equally far to rounding, the first.
+    # Of rows with equal distances, up to rounding, take the first.
     tiny = torch.finfo(distances.dtype).tiny
     farness = (distances * (kmeans.STEPS / distances.max().clamp(min=tiny))).round()
     farthest = farness.sort(descending=True, stable=True).indices[: len(empty)]
@@ -218,7 +218,7 @@ def _distances_to(X: Tensor, runs: int) -> Callable[[Tensor], Tensor]:
         points = _pick(X, rows)
         found = torch.baddbmm(norms[:, None], points, X.expand(runs, -1, -1).mT, alpha=-2)
         found += norms.take_along_dim(rows, dim=1)[:, :, None]
-        # A chosen row is at distance 0 from itself, which rounding must not hide.
+        # A chosen row is at distance 0 from itself, in spite of rounding.
         return found.scatter_(2, rows[:, :, None], 0).clamp_(min=0)
 
     return distances_to

@@ -1,7 +1,7 @@
 // An iteration of Lloyd's algorithm on rows of few columns, in two launches: each block adds up its
 // own rows by their nearest centres, then each thread adds up one entry of the centres. Arrays of the
-// runs are stored one after another. Off, one run of 60000 × 1430 takes
-// 1.28 of its time, ten joined runs 1.39 (benchmarks/ablations_gpu.py).
+// runs are stored one after another. Without it, one run of 60000 × 1430 takes 1.28 times as long,
+// ten joined runs 1.39 (benchmarks/ablations_gpu.py).
 #include "block_sum.cuh"
 
 constexpr int GROUPS = THREADS / ROWS;  // of centres, for the threads of a row

@@ -1,5 +1,5 @@
 // Compute means of features and sums of squares about them, of parts of the rows. Each block reads one
-// part of the rows and COLUMNS features. Off, 10⁷ × 448 takes 1.4 of its time (benchmarks/ablations_gpu.py).
+// part of the rows and COLUMNS features. Without it, 10⁷ × 448 takes 1.4 times as long (ablations_gpu.py).
 #include "number.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;

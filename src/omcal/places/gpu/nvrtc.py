@@ -1,8 +1,8 @@
 """Kernels in CUDA C++, compiled when first used by the compiler that comes with PyTorch.
 
-PyTorch has a way of its own, torch.cuda._compile_kernel: since 2.8 only, private, and through the
-same two libraries by ctypes; torch.utils.cpp_extension needs a CUDA toolkit and a C++ compiler on
-the machine. Once the former is public, it can stand in for this file.
+PyTorch has torch.cuda._compile_kernel, but only since 2.8, as a private function, and with the same
+two libraries by ctypes. torch.utils.cpp_extension needs a CUDA toolkit and a C++ compiler on the
+machine. When the former is public, it can replace this file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from omcal.machine.torch import Device
 
 Blocks = tuple[int, int]  # of a launch: per run, and the number of runs
 
-_MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
-_NO_CONTEXT = 201  # its answer to a thread that has asked PyTorch for nothing yet
+_MAX_DYNAMIC_SHARED_BYTES = 8  # number of this kernel attribute in the driver
+_NO_CONTEXT = 201  # error of the driver in a thread that has not used PyTorch yet
 
-# Half precision is taken apart by the kernels themselves.
+# The kernels convert half precision themselves.
 HALVES = {"torch.float16": 1, "torch.bfloat16": 2}
 TYPES = {
     "torch.float32": "float",
@@ -145,7 +145,7 @@ def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, i
     with suppress(OSError):
         return kept.read_bytes()
     program = _compiled_now(source, options)
-    with suppress(OSError):  # without a folder to write to, the next process compiles it again
+    with suppress(OSError):  # without a writable folder the next process compiles it again
         kept.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=kept.parent, delete=False) as part:
             part.write(program)
@@ -154,7 +154,7 @@ def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, i
 
 
 def _folder() -> Path:
-    """Return where compiled kernels are kept: $OMCAL_CACHE_DIR, or the user's cache."""
+    """Return the folder of compiled kernels: $OMCAL_CACHE_DIR, or the user's cache folder."""
     given = os.environ.get("OMCAL_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "omcal"
     return (Path(given) if given else user) / "kernels"
@@ -192,7 +192,7 @@ def _compiler() -> Any:
         packages = find_spec("nvidia")
         for folder in packages.submodule_search_locations or [] if packages else []:
             for library in Path(folder).rglob(name):
-                # It loads its built-ins by name, which works once they are loaded.
+                # NVRTC loads its built-ins by name, which works if they are already loaded.
                 for part in library.parent.glob("libnvrtc-builtins.so.*"):
                     ctypes.CDLL(str(part))
                 return ctypes.CDLL(str(library))
@@ -209,4 +209,4 @@ def _driver() -> Any:
 
 def _check(error: int) -> None:
     if error:
-        raise RuntimeError(f"CUDA answers with error {error} to a kernel of ours.")
+        raise RuntimeError(f"a kernel of omcal failed with CUDA error {error}.")

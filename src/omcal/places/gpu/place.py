@@ -33,7 +33,7 @@ from omcal.places.parts import ChunkedRows
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
 
-_TOGETHER = 1 << 30  # bytes of runs that are worked on at the same time
+_TOGETHER = 1 << 30  # most bytes of runs that iterate at the same time
 
 
 class OnDevices(Place):
@@ -54,7 +54,7 @@ class OnDevices(Place):
         return DeviceViews(self.views, self._devices[0], keeps=len(self._devices) == 1)
 
     def _row_bytes(self, settings: GraphSettings) -> int:
-        # The graphs have one form only, as with compiled loops.
+        # The graphs have a single format, as with compiled loops.
         return bytes_per_row(self.views, settings, compiled=True)
 
     def learn(
@@ -82,7 +82,7 @@ class OnDevices(Place):
         if views.sparse or self.views.present is not None:
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
-        # A product with the rows takes less time here than to share one would save.
+        # On a device, sharing a product of the rows would save less time than it takes.
         return _models(scalings, settings, found)
 
     def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
@@ -179,7 +179,7 @@ class OnDevices(Place):
 def _models(
     scalings: list[Scaling], settings: GraphSettings, found: Sequence[Chosen]
 ) -> list[GraphModel]:
-    """Return the models of chosen anchors; that of one run must not keep memory of the device."""
+    """Return the models of chosen anchors; that of a single run must not keep device memory."""
     several, k = len(found) > 1, settings.n_neighbors
     return [GraphModel(scalings, host, k, there if several else None) for host, there in found]
 

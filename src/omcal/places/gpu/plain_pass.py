@@ -39,7 +39,7 @@ class PlainPass:
 
     @cached_property
     def _whole(self) -> Tensor:
-        """Return all rows of [S_1 … S_V], where they are one block: made once for all passes."""
+        """Return all rows of [S_1 … S_V] if they are one block; made once for all passes."""
         return self._graphs.dense(slice(None), self.dtype)
 
     def _dense(self, rows: slice) -> Tensor:
@@ -100,7 +100,7 @@ class PlainPass:
 def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     """Do `omcal.method.rows.decide`: int32 labels, and the number of rows without positive entry.
 
-    Rows no larger than `limit` are uninformative: A G decides there.
+    Rows with entries up to `limit` are uninformative: A G decides their labels.
     """
     largest, labels = _first_largest(U, limit)
     uninformative = U.abs().amax(dim=1) <= limit
@@ -117,7 +117,7 @@ def _first_largest(U: Tensor, slack: float) -> tuple[Tensor, Tensor]:
 def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Do `omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
 
-    A runner-up is never the label, as the anchors of a row have to differ.
+    A runner-up is never the label, because the anchors of a row must differ.
     """
     rest, runner_up = F.scatter(1, labels.long()[:, None], -1).max(dim=1)
     largest, rest = F.amax(dim=1).square(), rest.clamp_(min=0).square()

@@ -19,7 +19,7 @@ from omcal.places.gpu.devices import resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.plain_pass import PlainPass
 
-_MANY_ANCHORS = 256  # from which on a GPU finds eigenvectors sooner than the host
+_MANY_ANCHORS = 256  # with more anchors a GPU computes eigenvectors faster than the host
 
 
 class TorchRows(AbstractRows):
@@ -30,8 +30,8 @@ class TorchRows(AbstractRows):
     graphs : TorchGraphs
     n_clusters : int
     fused : bool, optional
-        Whether our own kernels do the pass, or PyTorch's operations; by default the kernels
-        on NVIDIA GPUs, with up to 256 clusters.
+        Whether omcal's kernels do the pass, or PyTorch's operations; by default the kernels on
+        NVIDIA GPUs with up to 256 clusters.
     labels_on_host : bool, default=True
         False leaves the labels of `assign` on the device.
     joins_there : bool, default=False
@@ -62,7 +62,7 @@ class TorchRows(AbstractRows):
 
     @classmethod
     def of_runs(cls, graphs: TorchGraphs, n_clusters: int, **options: Any) -> list[TorchRows]:
-        """Return the rows of several runs, which do their iterations at the same time."""
+        """Return the rows of several runs, which iterate at the same time."""
         F = graphs.weights.new_zeros((graphs.n_runs, graphs.n, n_clusters))
         parts = [graphs.of_run(number) for number in range(len(F))]
         rows = [cls(part, n_clusters, F=f, **options) for part, f in zip(parts, F, strict=True)]
@@ -75,7 +75,7 @@ class TorchRows(AbstractRows):
     def from_graphs(
         cls, graphs: AnchorGraphs, n_clusters: int, device: Any = "cpu", **options: Any
     ) -> TorchRows:
-        """Take graphs that were built in the memory of the host."""
+        """Return rows from graphs in the memory of the host."""
         return cls(TorchGraphs.from_host(graphs, resolve_device(device)), n_clusters, **options)
 
     def gram(self) -> Floats:
@@ -113,11 +113,11 @@ class TorchRows(AbstractRows):
         with working_on(self.device):
             small = self.packed(alpha, P, R, G)
             found, undecided = self._pass.assign(small, limit, runner_up=runner_up)
-            if runner_up:  # in few bytes, as the labels of all runs stay
+            if runner_up:  # in a small type, because the labels of all runs are kept
                 found[0] = found[0].to(index_type(self.F.shape[1]))
             if self._labels_on_host and not (runner_up and self._joins_there):
                 found = [part.cpu().numpy() for part in found]
-            # To know the number would mean to wait, and of runs to be joined none asks for it.
+            # Reading the number would wait for the device, and joined runs do not need it.
             return Assignment(found[0], 0 if runner_up else int(undecided), *found[1:])
 
 
@@ -137,7 +137,7 @@ class RunBatch:
         if not self._grams:
             whole = self.work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
             self._grams_there = there = whole.transpose(2, 3).contiguous()
-            # Of page-locked memory, which PyTorch keeps for the next fit: it comes much sooner.
+            # Through page-locked memory, which is faster; PyTorch keeps it for the next fit.
             here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
             self._grams = list(here.copy_(there).numpy().astype(np.float64, copy=False))
         return self._grams[number]
@@ -150,7 +150,7 @@ class RunBatch:
     def outlook(
         self, find: Callable[..., Any], StS: Tensor, problem: Problem, margin: float
     ) -> Any:
-        """Return what `find` says of all runs, so that all have the same; asked only once."""
+        """Return the result of `find` for all runs, computed only once, so that they agree."""
         if self._outlook is None:
             every = StS[None] if self._grams_there is None else self._grams_there
             self._outlook = find(every, problem, margin)

@@ -84,7 +84,7 @@ def _count(view: DeviceView) -> int:
 def check_finite(view: DeviceView) -> None:
     """Raise for NaN and infinity."""
     if not view.sparse:
-        # A finite sum proves finite values; only a sum that is not needs the slow look.
+        # A finite sum proves that values are finite; otherwise do the slow check.
         total = sum(block.sum(dtype=wide_type(view.device)) for _, block in view.blocks(Scaling()))
         if bool(torch.isfinite(total)):
             return
@@ -92,7 +92,7 @@ def check_finite(view: DeviceView) -> None:
 
 
 def _blocks_seen(view: DeviceView, draft: ScalingPlan) -> Iterator[Tensor]:
-    """Yield the values that the plan scans, in blocks of the samples that have the view."""
+    """Yield the values that the plan needs, in blocks of the samples that have the view."""
     if view.resident is not None and not draft.steps.prepares:
         yield view.resident
         return
@@ -117,11 +117,11 @@ def standardise_rows(block: Tensor) -> Tensor:
     """Return the z-score of each row (ddof 1); constant rows become 0."""
     wide = wide_type(block.device)
     centred = block - block.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
-    # Twice, because the first mean of a wide row is off by many roundings.
+    # Twice, because the first mean of a wide row has many rounding errors.
     centred -= centred.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
     squares = centred.square().sum(dim=1, keepdim=True, dtype=wide)
     variance = squares / max(block.shape[1] - 1, 1)
-    # The remainder of a constant row is rounding, not a direction.
+    # What remains of a constant row is rounding error, not a direction.
     size = block.abs().amax(dim=1, keepdim=True).to(wide)
     constant = variance <= (4 * torch.finfo(block.dtype).eps * size) ** 2
     factor = torch.where(constant, 0.0, torch.where(constant, 1.0, variance).rsqrt())
@@ -158,7 +158,7 @@ def scaled_rows(views: DeviceViews, scalings: list[Scaling], rows: Array | None)
         block = view.take(some if view.resident is None else next(iter(where), some))
         blocks.append(prepare(block, scaling))
     X = torch.cat(blocks, dim=1).to(torch_dtype(dtype))
-    # In two steps: a centre far from zero does not fit in one number of this type.
+    # In two steps: one number of this type cannot represent a centre far from zero.
     return X.sub_(near).sub_(rest).mul_(factor)
 
 

@@ -1,6 +1,6 @@
 // Greedy k-means++ among n points by their inner products with each other, one block of threads per
-// run; the products of two runs are `apart`, 0 where they share their points. Off, ten joined runs of
-// 60000 × 1430 take 1.56 of their time, one run 1.18 (benchmarks/ablations_gpu.py).
+// run; the products of two runs are `apart`, 0 where they share their points. Without it, ten
+// joined runs of 60000 × 1430 take 1.56 times as long, one run 1.18 (benchmarks/ablations_gpu.py).
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 
 extern "C" __global__ void __launch_bounds__(THREADS) seed(

@@ -1,10 +1,10 @@
 // Update G, Z, the weights and the objective from the sums of a pass, as `method.solver.Iteration.finish`
-// does, and pack the matrices of the next pass; one block of threads per run. Off, one run of 60000 × 1430
-// takes 2.6 of its time (benchmarks/ablations_gpu.py).
+// does, and pack the matrices of the next pass; one block of threads per run. Without it, one run
+// of 60000 × 1430 takes 2.6 times as long (benchmarks/ablations_gpu.py).
 #include "block_sum.cuh"
 #include "roots.cuh"
 
-constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run goes on
+constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run continues
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
 // The parts of a launch, in this order. `ProductRoot` runs in between if M'M is too large for one block.
 enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, DECOMPOSES = 8, ENDS = 16 };
@@ -81,7 +81,7 @@ __device__ void shrink(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether the run goes on, its iterations so far and at most.
+// objective, the age of the momentum, whether the run continues, its iterations so far and at most.
 // `given_work` begins with M'M and whether all is valid.
 // `ProductRoot` starts from `begun` (M'M less tau squared, and M'M less I, both scaled) and returns a
 // projector and an inverse root; if no singular value is to be cut, no projector but the square of the

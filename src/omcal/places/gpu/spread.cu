@@ -1,7 +1,7 @@
 // F = max(U + [S_1 ... S_V] P, 0), and S'F as integers in device memory, for any number of clusters:
 // `sweep.cu` is faster where its sums fit in shared memory. A thread has an entry of F. Sums of integers
-// are the same in any order. There are several copies of the sums, so that fewer threads meet. Off,
-// 10⁶ × 448 with 40 clusters takes 1.8 of its time (benchmarks/ablations_gpu.py).
+// are the same in any order. There are several copies of the sums, so that fewer threads meet.
+// Without it, 10⁶ × 448 with 40 clusters takes 1.8 times as long (benchmarks/ablations_gpu.py).
 using Long = unsigned long long;
 
 // The runs have all arrays one after another. `units` is the integer that stands for 1, per run.

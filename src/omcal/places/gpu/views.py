@@ -1,4 +1,4 @@
-"""Views as blocks of rows on a device, wherever the user keeps them."""
+"""Views as blocks of rows on a device, from any location of the data."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from omcal.views.view import View, Views
 
 _PIECE_BYTES = 1 << 23
 _PIECES = 4  # of page-locked memory, which PyTorch keeps for the next time
-_KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
+_KEPT_SHARE = 8  # a view stays if it takes at most 1/8 of the free memory
 
 
 class DeviceView:
     """One view, read in blocks on the device in the floating type of the computation.
 
-    A tensor that is on the device is used where it is; other rows are sent block by block, or once
-    where they `keep`.
+    A tensor that is already on the device is used there. Others are sent block by block, or once
+    after `keep`.
     """
 
     def __init__(self, view: View, device: Device) -> None:
@@ -109,7 +109,7 @@ class DeviceView:
                 yield self._sent(place)
 
     def keep(self) -> None:
-        """Send all rows once and keep them, where they take little of the free memory."""
+        """Send all rows once and keep them, if they take little of the free memory."""
         if self._stays or self.sparse or self.device.type != "cuda":
             return
         free, _ = torch.cuda.mem_get_info(self.device)
@@ -132,7 +132,7 @@ class DeviceView:
 
 
 class DeviceViews(Sequence[DeviceView]):
-    """Views of the same samples on one device; `keeps` sends small ones only once."""
+    """Views of the same samples on one device; with `keeps` small ones are sent only once."""
 
     def __init__(self, views: Views, device: Device, *, keeps: bool = False) -> None:
         self.host = views
@@ -164,13 +164,14 @@ class DeviceViews(Sequence[DeviceView]):
 def send_rows(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
     """Copy the rows that `fetch` returns into `target`, in the order of the current stream.
 
-    PyTorch's threads copy a piece of them to page-locked memory while others travel. Threads of our
-    own, each with pieces of its own, took two to three times as long: they wait for one another.
+    PyTorch's threads copy a piece of them to page-locked memory while others are transferred.
+    Separate threads, each with its own pieces, took two to three times as long, because they wait
+    for one another.
     """
     n, width = target.shape
     size = max(1, _PIECE_BYTES // (width * target.element_size()))
     now, way = torch.cuda.current_stream(target.device), stream_beside(target.device)
-    way.wait_stream(now)  # until earlier work on this memory is done
+    way.wait_stream(now)  # wait until earlier work on this memory is done
     shape = (min(size, n), width)
     pieces = cycle(
         [
@@ -181,7 +182,7 @@ def send_rows(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
     with torch.cuda.stream(way):
         for rows in row_blocks(n, size):
             piece, left = next(pieces)
-            left.synchronize()  # until its last contents are sent
+            left.synchronize()  # wait until its last contents are sent
             part = piece[: rows.stop - rows.start].copy_(fetch(rows))
             target[rows].copy_(part, non_blocking=True)
             left.record(way)

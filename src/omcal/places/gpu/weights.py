@@ -17,11 +17,11 @@ _RULES = {
     "agreement": BY_AGREEMENT,
     "distinct": BY_AGREEMENT,
 }
-_MOST_VIEWS = 8  # whose 255 subsets are all looked at
+_MOST_VIEWS = 8  # 255 subsets of 8 views are all tested
 
 
 def serves(problem: Problem) -> bool:
-    """Whether a device has the rule; for another the host takes the step."""
+    """Whether a device supports the rule; otherwise the host does the step."""
     if problem.weighting not in _RULES:
         return False
     return problem.weighting != "adaptive" or len(problem.active_views) <= _MOST_VIEWS
@@ -37,7 +37,7 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
     given[some] = 1.0
     within = H[np.ix_(some, some)]
     if problem.weighting == "adaptive":
-        # Each run has the same number of faces; unused ones are infeasible everywhere.
+        # Each run has the same number of faces; unused faces are never feasible.
         found = simplex_faces(within)
         faces = np.zeros((2**V - 1, V, V + 1))
         faces[len(found) :, :, V] = -1.0
@@ -50,8 +50,8 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
 def simplex_faces(M: Floats) -> Floats:
     """Return L and l, (faces, V, V + 1), of each face: a'Ma - m'a may be smallest at L m + l.
 
-    The minimum lies inside the face of some vertices, where it is that of the whole plane through
-    them. Those whose vertices are not independent are never needed. Smaller faces come first.
+    The minimum lies inside a face, where it is the minimum of the plane through its vertices. Faces
+    with dependent vertices are never needed. Smaller faces come first.
     """
     V, parts = len(M), []
     for size in range(1, V + 1):
