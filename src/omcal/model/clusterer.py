@@ -136,7 +136,7 @@ class Clusterer(FittedModel):
         run = getattr(self, "estimator_", None) or self._new_run()
         given = list(self.get_params().values())
         if len(given) != len(self._checked) or not all(map(is_, given, self._checked)):
-            self._check_parameters(run)  # once, as it would take a fiftieth of a batch
+            self._check_parameters(run)  # takes a hundredth of a batch
             self._checked = given
         refuse_second_view(y)
         run._require_host()
