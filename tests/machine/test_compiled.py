@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from omcal.machine import compiled, simd, unrolled
 from omcal.machine.jit import jit
-from omcal.method.graph import _nearest_in_view, _tie_limit
+from omcal.method.graph import _nearest, _tie_limit
 from omcal.method.scaling import Moments
 from omcal.method.updates import MAX_SWEEPS, fixed_point, fixed_point_tol
 
@@ -256,7 +256,7 @@ def check_the_nearest(kernel, rng, shape, real, order):
     )
     tie = _tie_limit(np.dtype(real))
     assert kernel(np.array(products, order=order), bias, tie, *found)
-    assert _nearest_in_view(products, bias, tie, *expected)
+    assert _nearest(products, bias, tie, *expected)
     assert_array_equal(found[0], expected[0])
     assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)
 
@@ -264,7 +264,7 @@ def check_the_nearest(kernel, rng, shape, real, order):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     "nearest",
-    [lambda: simd_topk(5, np.float32), lambda: _nearest_in_view],
+    [lambda: simd_topk(5, np.float32), lambda: _nearest],
 )
 def test_products_that_are_not_finite_are_noticed(nearest, value):
     products, bias = np.ones((70, 7), np.float32), np.zeros(7, np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -165,44 +164,23 @@ def _graphs(
         AnchorGraphs(np.empty(shape, index), np.empty(shape, views.dtype), m, present)
         for _ in anchors
     ]
-    # To wake a thread takes longer than few rows do, and much longer on a busy machine.
-    few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
-    both = list(zip(views, distances, strict=True))
-    plain = coordinates is None and not compiled and _short(m, k)
-    one_block = shape[0] * max(views.widths) <= _COPY_ENTRIES
-    # Off, a stream in batches of 1000 samples takes about 4 % more CPU time.
-    if plain and one_block and _all_at_once(both, slice(start, stop), graphs[0], few):
-        both = []
     steps: list[Callable[[], None]] = []
-    for v, (view, of_view) in enumerate(both):
+    for v, (view, of_view) in enumerate(zip(views, distances, strict=True)):
         means: list[tuple[ThinProduct | None, Array]] = [(None, of_view.bias)]
         if coordinates is not None:
-            runs = zip(coordinates, anchors, strict=True)
-            means = [of_view.to_points(Z[v], A[v]) for Z, A in runs]
+            both = zip(coordinates, anchors, strict=True)
+            means = [of_view.to_points(Z[v], A[v]) for Z, A in both]
         ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
         steps += _steps(view, of_view, start, means, ties, compiled=compiled)
     # Threads divide the blocks of all views at once, so they wait for one another only at the end.
+    # Waking a thread takes longer than a few rows, and much longer on a busy machine.
+    few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
     together = max(1, len(steps)) if few else 1
     map_blocks(lambda some: [step() for step in steps[some]], len(steps), together)
     if present is not None:
         for A, made in zip(anchors, graphs, strict=True):
             stand_in(made.indices, made.weights, present, stand_ins(A))
     return graphs
-
-
-def _all_at_once(
-    both: Sequence[tuple[View, RelativeDistances]], rows: slice, graphs: AnchorGraphs, few: bool
-) -> bool:
-    """Build the graphs of one block of rows; return False where a product is not finite."""
-
-    def multiply(some: slice) -> list[Array]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return [of_view.products(view.rows(rows)) for view, of_view in both[some]]
-
-    products = chain.from_iterable(map_blocks(multiply, len(both), len(both) if few else 1))
-    ties = (_tie_limit(view.dtype) for view, _ in both)
-    given = list(zip(products, (of_view.bias for _, of_view in both), ties, strict=True))
-    return _nearest(given, graphs.indices, graphs.weights)
 
 
 def _steps(
@@ -222,7 +200,7 @@ def _steps(
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
     simd_topk = compiled and k <= _IN_REGISTERS
-    nearest = nearest_kernel(k, registers(), view.dtype) if simd_topk else _nearest_in_view
+    nearest = nearest_kernel(k, registers(), view.dtype) if simd_topk else _nearest
     sound = all(np.isfinite(bias).all() for _, bias in means)
 
     def work(block: slice) -> bool:
@@ -334,54 +312,31 @@ def _tie_limit(dtype: np.dtype) -> Any:
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
-def _nearest_in_view(
-    products: Array, bias: Array, tie: Any, indices: Array, weights: Array
-) -> bool:
-    """Do `_nearest` for one view."""
-    return _nearest([(products, bias, tie)], indices[:, None], weights[:, None])
-
-
-def _nearest(given: Sequence[tuple[Array, Array, Any]], indices: Array, weights: Array) -> bool:
-    """Write Eq. 2 for a block of rows; return False where a product is not finite.
-
-    Products, bias and tie limit of each view are given.
-    """
-    sizes = [(max(p.max(), -p.min()), np.abs(bias).max()) for p, bias, _ in given]
-    if not np.isfinite(4 * np.array(sizes, np.float64)).all():  # nor does a difference overflow
+def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> bool:
+    """Write Eq. 2 for a block of rows; return False where a product is not finite."""
+    largest, of_bias = max(products.max(), -products.min()), np.abs(bias).max()
+    # No difference of two distances overflows.
+    if not np.isfinite(4 * (float(largest) + float(of_bias))):
         return False
-    (n, V, k), m = indices.shape, len(given[0][1])
-    if _short(m, k):
-        nearest, d = _nearest_in_short_rows(given, k + 1)
+    count = indices.shape[1] + 1
+    if 3 * count <= len(bias) <= _SHORT_ROW:
+        nearest, d = _nearest_in_short_rows(products, bias, count)
     else:
-        found = [nearest_columns(p + bias, k + 1) for p, bias, _ in given]
-        nearest, d = map(np.concatenate, zip(*found, strict=True))
-    limits = [tie * max(size) for (*_, tie), size in zip(given, sizes, strict=True)]
-    limit = np.repeat(limits, n)
+        nearest, d = nearest_columns(products + bias, count)
+    limit = tie * max(largest, of_bias)
     if not (d[:, -1] - d[:, 0] > limit).all():  # maxima of short rows take long, ties are rare
-        of_rows = [
-            tie * np.maximum(np.abs(p).max(axis=1), size)
-            for (p, _, tie), (_, size) in zip(given, sizes, strict=True)
-        ]
-        limit = np.concatenate(of_rows)
-    indices[:] = nearest[:, :-1].reshape(V, n, k).swapaxes(0, 1)
-    weights[:] = anchor_weights(d, limit).reshape(V, n, k).swapaxes(0, 1)
+        limit = tie * np.maximum(np.abs(products).max(axis=1), of_bias)
+    indices[:] = nearest[:, :-1]
+    weights[:] = anchor_weights(d, limit)
     return True
 
 
-def _short(m: int, k: int) -> bool:
-    """Whether the k nearest of m anchors are found by minima over the rows of all views at once."""
-    return 3 * (k + 1) <= m <= _SHORT_ROW
-
-
-def _nearest_in_short_rows(
-    given: Sequence[tuple[Array, Array, Any]], count: int
-) -> tuple[Array, Array]:
+def _nearest_in_short_rows(products: Array, bias: Array, count: int) -> tuple[Array, Array]:
     """Return the `nearest_columns` of products + bias, with entries less the smallest of the row.
 
     The column takes the place of the last bits of an entry, so that a minimum finds both.
     """
-    wide = ((p.T, bias.astype(np.float64)[:, None]) for p, bias, _ in given)
-    d = np.hstack([np.add(*pair, order="C") for pair in wide])
+    d = np.add(products.T, bias.astype(np.float64)[:, None], order="C")
     d -= d.min(axis=0)
     (m, n), codes = d.shape, d.view(np.int64)
     last = (1 << (m - 1).bit_length()) - 1
