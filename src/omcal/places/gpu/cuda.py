@@ -55,8 +55,20 @@ class CudaPass:
         self.in_cuda = in_shared_memory(graphs, F)  # and so are the small steps
         self.columns = max(16, 1 << (self._c - 1).bit_length()) if self.in_cuda else self._c
         self.dtype, self.shape = F.dtype, F.shape
-        work: Any = CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
-        self.sweep, self.bound = work.sweep, work.bound
+
+    @cached_property
+    def _work(self) -> CudaSweep | SpreadSweep:
+        """Return the pass, made on first use: single runs of a batch have none."""
+        g, F = self._graphs, self._F
+        return CudaSweep(g, F, self.columns) if self.in_cuda else SpreadSweep(g, F)
+
+    def sweep(self, small: Tensor) -> Tensor:
+        """Do `PlainPass.sweep`."""
+        return self._work.sweep(small)
+
+    def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+        """Do `PlainPass.bound`."""
+        return self._work.bound(small, sums, goes_on)
 
     def gram(self) -> Tensor:
         """Do `PlainPass.gram`."""
@@ -64,11 +76,11 @@ class CudaPass:
 
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
-    ) -> tuple[list[Tensor], Tensor]:
-        """Do `PlainPass.assign`."""
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """Do `PlainPass.assign`; rows are not counted where runners-up are asked for."""
         width = self._graphs.n_views * self._graphs.n_anchors
         P, R, G = small.split([width, self.columns, width])
-        undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
+        undecided = None if runner_up else self._F.new_zeros((), dtype=torch.int32)
         decide = Decision(P, R, G, limit, self._c, settles=False)
         found = decide.labels(self._graphs, runner_up, F=self._F, undecided=undecided)
         return found, undecided

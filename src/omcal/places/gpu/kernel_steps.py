@@ -16,7 +16,7 @@ from omcal.method.solver import MOST_MOMENTUM
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.batched_roots import ProductRoot, steps
 from omcal.places.gpu.batched_steps import StepInputs
-from omcal.places.gpu.devices import send
+from omcal.places.gpu.devices import Repeated, send
 
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
 _THREADS = 512
@@ -41,6 +41,8 @@ def _block_numbers(*sizes: int) -> int:
 
 class KernelSteps:
     """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
+
+    many = False  # launches, as a root is recorded, which several steps of an iteration take
 
     def __init__(self, given: StepInputs) -> None:
         tensors, work, problem, rule, cuts, least = given
@@ -69,7 +71,6 @@ class KernelSteps:
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._root = None if few else ProductRoot(self._work[:, m * m], m, cuts=cuts, least=least)
         self._launches = [work, *self._small()]
-        self.many = self._root is not None  # launches, which are recorded
 
     def __call__(self) -> None:
         for launch in self._launches:
@@ -83,7 +84,9 @@ class KernelSteps:
             parts[0] |= _TURNS
             parts[-1] |= _ENDS
             return [self._bound(some) for some in parts]
-        root: list[Callable[[], None]] = [self._root] if self._problem.tau > 0 else []
+        kind = (ProductRoot, len(self._t.G), self._t.G.shape[1], self._root.projector is None)
+        recorded = Repeated(self._root, self._t.G.device, kind)
+        root: list[Callable[[], None]] = [recorded] if self._problem.tau > 0 else []
         again = [*root, self._bound(_SHRINKS | _MULTIPLIES)] * (times - 1)
         return [self._bound(_TURNS | _MULTIPLIES), *again, *root, self._bound(_SHRINKS | _ENDS)]
 

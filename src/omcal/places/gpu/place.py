@@ -31,7 +31,7 @@ from omcal.places.parts import ChunkedRows
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
 
-_TOGETHER = 1 << 30  # bytes of runs that are worked on at the same time
+_TOGETHER = 1 << 31  # bytes of runs that are worked on at the same time
 
 
 class OnDevices(Place):
