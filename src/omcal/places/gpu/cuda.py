@@ -55,20 +55,8 @@ class CudaPass:
         self.in_cuda = in_shared_memory(graphs, F)  # and so are the small steps
         self.columns = max(16, 1 << (self._c - 1).bit_length()) if self.in_cuda else self._c
         self.dtype, self.shape = F.dtype, F.shape
-
-    @cached_property
-    def _work(self) -> CudaSweep | SpreadSweep:
-        """Return the pass, made on first use: single runs of a batch have none."""
-        g, F = self._graphs, self._F
-        return CudaSweep(g, F, self.columns) if self.in_cuda else SpreadSweep(g, F)
-
-    def sweep(self, small: Tensor) -> Tensor:
-        """Do `PlainPass.sweep`."""
-        return self._work.sweep(small)
-
-    def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
-        """Do `PlainPass.bound`."""
-        return self._work.bound(small, sums, goes_on)
+        work: Any = CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
+        self.sweep, self.bound = work.sweep, work.bound
 
     def gram(self) -> Tensor:
         """Do `PlainPass.gram`."""

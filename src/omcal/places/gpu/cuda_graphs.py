@@ -29,11 +29,7 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 
 
 class NearestAnchors:
-    """Compute Eq. 2 for rows of a view from the relative distances (rows @ W) + bias.
-
-    Those of several runs, (runs, d, m) and (runs, m), are one launch, in which the runs read the
-    same rows at the same time: mostly from the cache.
-    """
+    """Compute Eq. 2 from the relative distances (rows @ W) + bias of one run or several."""
 
     def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: Any) -> None:
         self._runs = len(W) if W.ndim == 3 else 1
@@ -66,8 +62,7 @@ class NearestAnchors:
             ALIGNED=int(self._aligned(X)),
         )
         blocks = min(nvrtc.processors(device) // self._runs, -(-len(X) // (threads // 2)))
-        # The entries of two neighbours, and of two runs.
-        apart = (indices.stride(-2), indices.stride(0))
+        apart = (indices.stride(-2), indices.stride(0))  # entries of two neighbours, of two runs
         kernel(
             *((max(1, blocks), self._runs), threads, groups * group_bytes + bias_bytes),
             *(X, self._W, self._bias, self._largest_bias, indices, weights),

@@ -105,10 +105,9 @@ class GraphMaker:
             way = cuda_graphs.NearestAnchors if on_cores else _ByProducts
             alike = not view.sparse and all(origin is None for origin in of_view.origin)
             parts = [(slice(None), None)] if alike else list(enumerate(of_view.origin))
-            W, bias, largest = of_view.W, of_view.bias, of_view.largest_bias
-            self._nearest.append(
-                [(some, way(W[some], bias[some], tie, largest[some]), o) for some, o in parts]
-            )
+            W, b, largest = of_view.W, of_view.bias, of_view.largest_bias
+            searches = [(i, way(W[i], b[i], tie, largest[i]), origin) for i, origin in parts]
+            self._nearest.append(searches)
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
@@ -120,10 +119,8 @@ class GraphMaker:
         for v, (view, scaling) in enumerate(zip(views, first.scalings, strict=True)):
             resident = view.resident
             blocks = view.blocks(scaling, len(self._learned) * size[-1], rows)
-            if not scaling.prepares and all(
-                origin is None and nearest.takes(resident)
-                for _, nearest, origin in self._nearest[v]
-            ):
+            whole = (o is None and nearest.takes(resident) for _, nearest, o in self._nearest[v])
+            if not scaling.prepares and all(whole):
                 blocks = iter([(slice(start, stop), resident[rows])])  # type: ignore[index]
             for place, block in blocks:
                 here = slice(place.start - start, place.stop - start)

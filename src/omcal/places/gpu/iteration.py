@@ -201,7 +201,8 @@ class _State:
         steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
         of_pass = runs, together.work.dtype, *together.work.shape
         same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
-        self._once: Callable[[], None] = Repeated(steps, device, same) if steps.many else steps
+        records = kind is BatchedSteps  # of the others, only roots are many launches
+        self._once: Callable[[], None] = Repeated(steps, device, same) if records else steps
 
     def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
         """Whether this state serves iterations of the problem."""
@@ -211,8 +212,7 @@ class _State:
 
     def begin(self, number: int, parts: Sequence[Any], StS: Tensor) -> None:
         """Add a run to the batch, from the parts of its slot; the next launch sends it."""
-        flat = [np.ravel(part) for part in parts]
-        np.concatenate(flat, out=self._staged[number].numpy())
+        np.concatenate([np.ravel(part) for part in parts], out=self._staged[number].numpy())
         self._tensors.StS[number].copy_(StS)
         self._begun.append(number)
         self._first[number] = self._launched

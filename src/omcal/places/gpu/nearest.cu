@@ -51,7 +51,6 @@ __device__ bool before(float d, int i, float e, int j) {
     return d < e || (JOINS && d == e && i < j);
 }
 
-// All lanes take these steps: mostly one of them has a nearer anchor, and the others would wait.
 template <bool JOINS>
 __device__ void insert(Nearest& list, float distance, int anchor) {
     #pragma unroll
@@ -89,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
     const float* __restrict__ most_bias, INDEX* indices, float* weights,
     int n, int d, int m, int row_stride, int out_stride, int runs_apart, int groups, double tie
 ) {
-    const long long run = blockIdx.y;
+    const long long run = blockIdx.y;  // those of the same rows run at the same time: the cache has them
     W += run * d * m, bias += run * m;
     indices += run * runs_apart, weights += run * runs_apart;
     extern __shared__ unsigned char memory[];

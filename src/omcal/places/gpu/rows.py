@@ -88,7 +88,6 @@ class TorchRows(AbstractRows):
 
     def packed(self, *small: Floats) -> Tensor:
         """Return the small matrices of a pass on the device, as `RunBatch.packed_matrices`."""
-        # PyTorch's threads would convert it, beside those of BLAS: milliseconds on a busy machine.
         text = self.together.packed_matrices(*small).astype(numpy_dtype(self._pass.dtype))
         return torch.from_numpy(text).to(self.device)
 
@@ -103,8 +102,7 @@ class TorchRows(AbstractRows):
         if self.device.type != "cuda" or A.shape[-1] < _MANY_ANCHORS:
             return None
         with working_on(self.device):
-            there = torch.from_numpy(A).pin_memory().to(self.device, non_blocking=True)
-            vectors = torch.linalg.eigh(there).eigenvectors
+            vectors = torch.linalg.eigh(torch.from_numpy(A).pin_memory().to(self.device))[1]
             found: Floats = vectors[..., -number:].cpu().numpy()
         return found
 
