@@ -50,8 +50,6 @@ class StepInputs(NamedTuple):
 class BatchedSteps:
     """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
 
-    many = True  # launches, which are recorded
-
     def __init__(self, given: StepInputs) -> None:
         self._t, self._pass, self._problem, self._rule, self._cuts, self._least = given
         tensors = self._t

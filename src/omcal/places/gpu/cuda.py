@@ -64,11 +64,11 @@ class CudaPass:
 
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
-    ) -> tuple[list[Tensor], Tensor]:
-        """Do `PlainPass.assign`."""
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """Do `PlainPass.assign`; rows are not counted where runners-up are asked for."""
         width = self._graphs.n_views * self._graphs.n_anchors
         P, R, G = small.split([width, self.columns, width])
-        undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
+        undecided = None if runner_up else self._F.new_zeros((), dtype=torch.int32)
         decide = Decision(P, R, G, limit, self._c, settles=False)
         found = decide.labels(self._graphs, runner_up, F=self._F, undecided=undecided)
         return found, undecided

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from omcal.machine import torch
@@ -27,20 +29,21 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 
 
 class NearestAnchors:
-    """Compute Eq. 2 for rows of a view from the relative distances (rows @ W) + bias."""
+    """Compute Eq. 2 from the relative distances (rows @ W) + bias of one run or several."""
 
-    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
-        self._d, self._m = W.shape
+    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: Any) -> None:
+        self._runs = len(W) if W.ndim == 3 else 1
+        self._d, self._m = W.shape[-2:]
         self._tiles = -(-self._m // 8)
-        self._W, self._bias = W, bias
-        self._limits = (tie, largest_bias)
+        self._W, self._bias, self._tie = W, bias, tie
+        self._largest_bias = torch.tensor(largest_bias, dtype=torch.float32, device=W.device)
 
     def takes(self, X: Tensor | None) -> bool:
         """Whether the kernel reads the rows without a copy."""
         return X is not None and str(X.dtype) in _TAKEN and X.stride(1) == 1
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        """Write the (k, rows) indices and weights; weights are NaN if a distance is not finite."""
+        """Write indices and weights, (…, k, rows); weights are NaN if a distance is not finite."""
         X = X if self.takes(X) else X.to(torch.float32).contiguous()
         device = X.device
         threads = next(number for tiles, number in _THREADS if self._tiles <= tiles)
@@ -53,16 +56,17 @@ class NearestAnchors:
             XT=nvrtc.TYPES[str(X.dtype)],
             X_KIND=nvrtc.HALVES.get(str(X.dtype), 0),
             INDEX=nvrtc.TYPES[str(indices.dtype)],
-            K=len(indices),
+            K=indices.shape[-2],
             TILES=self._tiles,
             THREADS=threads,
             ALIGNED=int(self._aligned(X)),
         )
-        blocks = min(nvrtc.processors(device), -(-len(X) // (threads // 2)))
+        blocks = min(nvrtc.processors(device) // self._runs, -(-len(X) // (threads // 2)))
+        apart = (indices.stride(-2), indices.stride(0))  # entries of two neighbours, of two runs
         kernel(
-            *((blocks, 1), threads, groups * group_bytes + bias_bytes),
-            *(X, self._W, self._bias, indices, weights),
-            *(len(X), self._d, self._m, X.stride(0), indices.stride(0), groups, *self._limits),
+            *((max(1, blocks), self._runs), threads, groups * group_bytes + bias_bytes),
+            *(X, self._W, self._bias, self._largest_bias, indices, weights),
+            *(len(X), self._d, self._m, X.stride(0), *apart, groups, self._tie),
         )
 
     def _aligned(self, X: Tensor) -> bool:

@@ -104,15 +104,17 @@ class GraphMaker:
         self._views = views
         self._learned = learned
         k = learned[0].n_neighbors
-        self._nearest: list[list[tuple[Any, Tensor | None]]] = []  # per view and run
+        # Per view: all runs or one, their search, and what it subtracts from the rows.
+        self._nearest: list[list[tuple[Any, Any, Tensor | None]]] = []
         for view, of_view in zip(views, relative_distances(views, learned), strict=True):
             m, tie = int(of_view.bias.shape[1]), 16 * float(np.finfo(view.dtype).eps)
             on_cores = not view.sparse and cuda_graphs.serves(views.device, view.dtype, m, k)
             way = cuda_graphs.NearestAnchors if on_cores else _ByProducts
-            given = zip(of_view.W, of_view.bias, of_view.largest_bias, of_view.origin, strict=True)
-            self._nearest.append(
-                [(way(W, bias, tie, largest), origin) for W, bias, largest, origin in given]
-            )
+            alike = not view.sparse and all(origin is None for origin in of_view.origin)
+            parts = [(slice(None), None)] if alike else list(enumerate(of_view.origin))
+            W, b, largest = of_view.W, of_view.bias, of_view.largest_bias
+            searches = [(i, way(W[i], b[i], tie, largest[i]), origin) for i, origin in parts]
+            self._nearest.append(searches)
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
@@ -123,16 +125,15 @@ class GraphMaker:
         graphs = TorchGraphs.empty(len(self._learned), *size, views.dtype, views.device)
         for v, (view, scaling) in enumerate(zip(views, first.scalings, strict=True)):
             resident = view.resident
-            blocks = view.blocks(scaling, size[-1], rows)
-            if not scaling.prepares and all(
-                origin is None and nearest.takes(resident) for nearest, origin in self._nearest[v]
-            ):
+            blocks = view.blocks(scaling, len(self._learned) * size[-1], rows)
+            whole = (o is None and nearest.takes(resident) for _, nearest, o in self._nearest[v])
+            if not scaling.prepares and all(whole):
                 blocks = iter([(slice(start, stop), resident[rows])])  # type: ignore[index]
             for place, block in blocks:
                 here = slice(place.start - start, place.stop - start)
-                for b, (nearest, origin) in enumerate(self._nearest[v]):
-                    moved = block if origin is None else block - origin
-                    nearest(moved, graphs.indices[b, v, :, here], graphs.weights[b, v, :, here])
+                for some, nearest, origin in self._nearest[v]:
+                    moved, at = block if origin is None else block - origin, (some, v, ..., here)
+                    nearest(moved, graphs.indices[at], graphs.weights[at])
         if views.host.present is not None:
             present = torch.from_numpy(views.host.present[rows]).to(views.device)
             for b, one in enumerate(self._learned):
@@ -169,41 +170,41 @@ def anchor_graphs(
 class _ByProducts:
     """`cuda_graphs.NearestAnchors` with PyTorch's products, on any device."""
 
-    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
-        self._W, self._bias, self._tie = W, bias, tie
+    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: Any) -> None:
+        self._W, self._bias, self._tie = W, bias[..., None, :], tie
 
     def takes(self, X: Tensor | None) -> bool:
         """Return False: the products take memory, so rows come in blocks."""
         return False
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        """Write the (k, rows) indices and weights, which are NaN where a distance is not finite."""
-        k, products = len(indices), X @ self._W
-        finite = products.abs().sum(dim=1).isfinite()
-        scale = torch.maximum(products.abs().amax(dim=1), self._bias.abs().max())
+        """Write indices and weights, (…, k, rows), which are NaN where a distance is not finite."""
+        k, products = indices.shape[-2], X @ self._W
+        finite = products.abs().sum(dim=-1).isfinite()
+        scale = torch.maximum(products.abs().amax(dim=-1), self._bias.abs().amax(dim=-1))
         nearest, d = _nearest_columns(products + self._bias, k + 1)
-        indices.copy_(nearest[:-1])
-        gap = d[-1:] - d[:-1]
-        total = gap.sum(dim=0)
+        indices.copy_(nearest[..., :-1, :])
+        gap = d[..., -1:, :] - d[..., :-1, :]
+        total = gap.sum(dim=-2, keepdim=True)
         # Equal distances (duplicate points, all-zero rows): share the weight evenly.
-        tied = total <= self._tie * scale
+        tied = total <= self._tie * scale[..., None, :]
         shares = torch.where(tied, 1.0 / k, gap / torch.where(tied, 1.0, total))
-        weights.copy_(torch.where(finite, shares, torch.nan))
+        weights.copy_(torch.where(finite[..., None, :], shares, torch.nan))
 
 
 def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the columns of the smallest entries of each row, and the entries, (count, rows).
+    """Return the columns of the smallest entries of each row, and the entries, (…, count, rows).
 
     Entries are found one after another, the first of equal ones, and removed from `d`: `topk` does
     not define which of equal entries it returns.
     """
     found = []
     for _ in range(count):
-        least = d.min(dim=1, keepdim=True)
-        d.scatter_(1, least.indices, torch.inf)
-        found.append((least.indices[:, 0], least.values[:, 0]))
+        least = d.min(dim=-1, keepdim=True)
+        d.scatter_(-1, least.indices, torch.inf)
+        found.append((least.indices[..., 0], least.values[..., 0]))
     columns, values = zip(*found, strict=True)
-    return torch.stack(columns), torch.stack(values)
+    return torch.stack(columns, dim=-2), torch.stack(values, dim=-2)
 
 
 def index_type(n_anchors: int) -> Any:

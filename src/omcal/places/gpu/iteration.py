@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -89,9 +89,10 @@ class _Run:
         V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
         H = np.einsum("uvii->uv", StS)
         rule, faces, given = weights.table(problem, H)
-        packed_matrices = together.packed_matrices(
-            Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None)
-        )
+        basis = ahead.basis(Z.G) if ahead else Z.G
+        # At the start Z is A(alpha): T is the identity and γ is 0.
+        small = Z.f_step(basis) if self._history else (basis, np.zeros((c, c)))
+        packed_matrices = together.packed_matrices(Z.alpha, *small)
         value = self._history[-1] if self._history else inf
         most = problem.max_iter - len(self._history)
         scalars = [value, ahead.age if ahead else 0, True, 0, most]
@@ -108,9 +109,7 @@ class _Run:
             shape = (V, m, c, len(faces))
             together.state = _State(together, rows.device, problem, shape, rule, *outlook)
         there: _State = together.state
-        parts = (*kept, H, faces, given, packed_matrices)
-        slot = np.concatenate([np.ravel(part) for part in parts])
-        there.begin(rows.number, slot, StS_there)
+        there.begin(rows.number, (*kept, H, faces, given, packed_matrices), StS_there)
         return there
 
     def step(self, launch: int | None) -> None:
@@ -171,6 +170,9 @@ class _State:
         lines = V * m + width
         tables = [sum(self._sizes), V * V, n_faces * V * (V + 1), V, lines * width]
         self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
+        self._staged = torch.empty(self._slots.shape, dtype=torch.float64, pin_memory=on_card)
+        self._begun: list[int] = []  # runs whose slots are staged
+        self._fetched: Floats | None = None  # what is kept of all runs, since the last launch
         self._kept, H, faces, given, text = self._slots.split(tables, dim=1)
         self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
@@ -202,7 +204,8 @@ class _State:
         steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
         of_pass = runs, together.work.dtype, *together.work.shape
         same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
-        self._once: Callable[[], None] = Repeated(steps, device, same) if steps.many else steps
+        records = kind is BatchedSteps  # of the others, only roots are many launches
+        self._once: Callable[[], None] = Repeated(steps, device, same) if records else steps
 
     def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
         """Whether this state serves iterations of the problem."""
@@ -210,15 +213,25 @@ class _State:
         same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
         return same and (self._cuts or not cuts) and self._least <= least
 
-    def begin(self, number: int, slot: Floats, StS: Tensor) -> None:
-        """Add a run to the batch; everything except the products of its graphs is one transfer."""
-        self._slots[number].copy_(torch.from_numpy(slot))
+    def begin(self, number: int, parts: Sequence[Any], StS: Tensor) -> None:
+        """Add a run to the batch, from the parts of its slot; the next launch sends it."""
+        np.concatenate([np.ravel(part) for part in parts], out=self._staged[number].numpy())
         self._tensors.StS[number].copy_(StS)
-        self._packed[number].copy_(self._text[number])
+        self._begun.append(number)
         self._first[number] = self._launched
+
+    def _send(self) -> None:
+        """Send the slots of the runs that begin; those of all runs are one transfer."""
+        whole = len(self._begun) == len(self._first)
+        for some in [slice(None)] if whole else [slice(b, b + 1) for b in self._begun]:
+            self._slots[some].copy_(self._staged[some], non_blocking=True)
+            self._packed[some].copy_(self._text[some])
+        self._begun.clear()
 
     def advance(self) -> int:
         """Launch until one is ahead; wait for the oldest unread launch, and return its number."""
+        self._send()
+        self._fetched = None
         while self._launched <= self._heard + 1:
             self._once()
             if self._events:
@@ -251,8 +264,10 @@ class _State:
 
     def leave(self, number: int, host: Iteration) -> None:
         """Copy the state after the last valid iteration of this run to the host."""
-        Z, kept = host.consensus, self._kept[number].to("cpu", copy=True).numpy()
-        alpha, last, newest, G, T, scalars = np.split(kept, np.cumsum(self._sizes)[:-1])
+        if self._fetched is None:
+            self._fetched = self._kept.to("cpu", copy=True).numpy()
+        Z, ends = host.consensus, np.cumsum(self._sizes)[:-1]
+        alpha, last, newest, G, T, scalars = np.split(self._fetched[number], ends)
         if scalars[0] == inf:  # there was no launch
             return
         host.alpha = newest

@@ -7,36 +7,31 @@ Without it (`batched_steps` instead), 60000 × 1430 takes 2.57 times as long, te
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
-import numpy as np
-
-from omcal.machine.torch import Device, Tensor
+from omcal.machine.torch import Device
 from omcal.method.solver import MOST_MOMENTUM
 from omcal.places.gpu import nvrtc
-from omcal.places.gpu.batched_roots import ProductRoot, steps
+from omcal.places.gpu.batched_roots import ProductRoot
 from omcal.places.gpu.batched_steps import StepInputs
-from omcal.places.gpu.devices import send
+from omcal.places.gpu.devices import Repeated
 
 _MOST_ANCHORS = 64  # with more anchors, many blocks compute a root faster than one block
 _THREADS = 512
-# Usual ratio of the largest to the smallest eigenvalue: of products of F and Z, and of MᵀM.
-_FACTORS = (1e2, 1e4)
 _TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16  # parts of `small.cu`
 
 
-def in_one_block(m: int, device: Device) -> bool:
-    """Whether one block of threads takes the roots of matrices of m anchors."""
-    return m <= _MOST_ANCHORS and 8 * _block_numbers(m) <= nvrtc.room(device)
+def in_one_block(m: int, device: Device, *, cuts: bool = False) -> bool:
+    """Whether one block of threads takes the roots of matrices of m anchors, and projectors."""
+    return m <= _MOST_ANCHORS and 8 * _block_numbers(m, cuts=cuts) <= nvrtc.room(device)
 
 
-def _block_numbers(*sizes: int) -> int:
-    """Return the size of the shared memory of a block in numbers: per warp, three matrices, a row.
+def _block_numbers(*sizes: int, cuts: bool) -> int:
+    """Return the numbers of a block in shared memory: one per warp, three or four matrices, a row.
 
     Matrices are padded to tiles of the tensor cores, with a few more numbers per row.
     """
     side = -(-max(sizes) // 8) * 8
-    return _THREADS // 32 + 3 * side * (side + 4) + side
+    return _THREADS // 32 + (4 if cuts else 3) * side * (side + 4) + side
 
 
 class KernelSteps:
@@ -46,11 +41,10 @@ class KernelSteps:
         tensors, work, problem, rule, cuts, least = given
         device, self._problem = tensors.G.device, problem
         (runs, m, c), V, n_faces = tensors.G.shape, tensors.H.shape[1], tensors.faces.shape[1]
-        few, self._t = in_one_block(m, device) and not cuts, tensors
+        few, self._t = in_one_block(m, device, cuts=cuts), tensors
         n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
         self._work = tensors.sums.new_zeros((runs, n_work))
-        self._plans, n_steps = _plans(device)
-        self._counts = [n_faces, *n_steps]
+        self._n_faces = n_faces
         self._kernel = nvrtc.compiled(
             "small",
             device,
@@ -62,14 +56,14 @@ class KernelSteps:
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
             ANCHORS=-(-m // 8) * 8 if few else 0,
+            CUTS=int(cuts),
             THREADS=_THREADS,
         )
-        self._bytes = 8 * _block_numbers(c, m if few else 0)
+        self._bytes = 8 * _block_numbers(c, m if few else 0, cuts=cuts)
         # Matrices that only one launch uses are faster in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._root = None if few else ProductRoot(self._work[:, m * m], m, cuts=cuts, least=least)
         self._launches = [work, *self._small()]
-        self.many = self._root is not None  # launches, which are recorded
 
     def __call__(self) -> None:
         for launch in self._launches:
@@ -83,7 +77,9 @@ class KernelSteps:
             parts[0] |= _TURNS
             parts[-1] |= _ENDS
             return [self._bound(some) for some in parts]
-        root: list[Callable[[], None]] = [self._root] if self._problem.tau > 0 else []
+        kind = (ProductRoot, len(self._t.G), self._t.G.shape[1], self._root.projector is None)
+        recorded = Repeated(self._root, self._t.G.device, kind)
+        root: list[Callable[[], None]] = [recorded] if self._problem.tau > 0 else []
         again = [*root, self._bound(_SHRINKS | _MULTIPLIES)] * (times - 1)
         return [self._bound(_TURNS | _MULTIPLIES), *again, *root, self._bound(_SHRINKS | _ENDS)]
 
@@ -95,17 +91,9 @@ class KernelSteps:
         # The parts of a slot are consecutive; the kernel knows their lengths.
         return self._kernel.bound(
             *((1, len(t.G)), _THREADS, self._bytes + (8 * n_work if whole else 0)),
-            *(t.sums, t.StS, t.H, t.faces, t.given, self._plans, t.alpha_of_Z),
+            *(t.sums, t.StS, t.H, t.faces, t.given, t.alpha_of_Z),
             None if whole else self._work,
             *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
             *(t.packed, t.answers, p.beta, p.gamma, p.tau, p.tol),
-            *(t.G.shape[1], *self._counts, t.answers.shape[1], *apart, self._bytes // 8, parts),
+            *(t.G.shape[1], self._n_faces, t.answers.shape[1], *apart, self._bytes // 8, parts),
         )
-
-
-@cache
-def _plans(device: Device) -> tuple[Tensor, list[int]]:
-    """Return the steps of both kinds of roots on the device, and their numbers."""
-    plans = [list(steps(factor**-0.5)) for factor in _FACTORS]
-    (there,) = send([np.concatenate(plans)], device)
-    return there, list(map(len, plans))

@@ -27,18 +27,18 @@ __device__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four neighbouring numbers of a row, zeros beyond its end.
-__device__ void read_four(const XT* row, int column, int d, float (&x)[4]) {
+// Four neighbouring numbers of a row, zeros where fewer are left of it.
+__device__ void read_four(const XT* row, int left, float (&x)[4]) {
     struct alignas(4 * sizeof(XT)) Pack {
         XT x[4];
     };
     Pack pack = {};
     if (ALIGNED) {
-        if (column < d) pack = *reinterpret_cast<const Pack*>(row + column);
+        if (left > 0) pack = *reinterpret_cast<const Pack*>(row);
     } else {
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            if (column + i < d) pack.x[i] = row[column + i];
+            if (i < left) pack.x[i] = row[i];
     }
     #pragma unroll
     for (int i = 0; i < 4; ++i) x[i] = (float)number(pack.x[i]);
@@ -53,21 +53,19 @@ __device__ bool before(float d, int i, float e, int j) {
 
 template <bool JOINS>
 __device__ void insert(Nearest& list, float distance, int anchor) {
-    if (before<JOINS>(distance, anchor, list.distance[K], list.anchor[K])) {
-        #pragma unroll
-        for (int p = K; p > 0; --p) {
-            // Insertion: the neighbour moves up while the new entry comes before it.
-            const float d = list.distance[p - 1];
-            const int j = list.anchor[p - 1];
-            const bool moves = before<JOINS>(distance, anchor, d, j);
-            const bool stays = !before<JOINS>(distance, anchor, list.distance[p], list.anchor[p]);
-            list.distance[p] = moves ? d : stays ? list.distance[p] : distance;
-            list.anchor[p] = moves ? j : stays ? list.anchor[p] : anchor;
-        }
-        const bool first = before<JOINS>(distance, anchor, list.distance[0], list.anchor[0]);
-        list.distance[0] = first ? distance : list.distance[0];
-        list.anchor[0] = first ? anchor : list.anchor[0];
+    #pragma unroll
+    for (int p = K; p > 0; --p) {
+        // Insertion: the neighbour moves up while the new entry comes before it.
+        const float d = list.distance[p - 1];
+        const int j = list.anchor[p - 1];
+        const bool moves = before<JOINS>(distance, anchor, d, j);
+        const bool stays = !before<JOINS>(distance, anchor, list.distance[p], list.anchor[p]);
+        list.distance[p] = moves ? d : stays ? list.distance[p] : distance;
+        list.anchor[p] = moves ? j : stays ? list.anchor[p] : anchor;
     }
+    const bool first = before<JOINS>(distance, anchor, list.distance[0], list.anchor[0]);
+    list.distance[0] = first ? distance : list.distance[0];
+    list.anchor[0] = first ? anchor : list.anchor[0];
 }
 
 // One of two lists is kept, the other goes to the lane that keeps it and comes back as its own.
@@ -87,9 +85,12 @@ __device__ Nearest exchanged(const Nearest& one, const Nearest& two, bool second
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
     const XT* __restrict__ X, const float* __restrict__ W, const float* __restrict__ bias,
-    INDEX* indices, float* weights,
-    int n, int d, int m, int row_stride, int out_stride, int groups, double tie, double most_bias
+    const float* __restrict__ most_bias, INDEX* indices, float* weights,
+    int n, int d, int m, int row_stride, int out_stride, int runs_apart, int groups, double tie
 ) {
+    const long long run = blockIdx.y;  // those of the same rows run at the same time: the cache has them
+    W += run * d * m, bias += run * m;
+    indices += run * runs_apart, weights += run * runs_apart;
     extern __shared__ unsigned char memory[];
     Four* const staged = reinterpret_cast<Four*>(memory);
     // Places beyond the last anchor are infinitely far away.
@@ -124,19 +125,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
     if (whole) stage(0);
 
     const long long step = (long long)gridDim.x * BLOCK_ROWS;
-    for (long long block = (long long)blockIdx.x * BLOCK_ROWS; block < n; block += step) {
-        const long long top = block + warp * ROWS;
-        const XT* rows[LISTS];
+    const XT* rows[LISTS];
+    float next[LISTS][4];
+    auto read_next = [&](int group) {
+        #pragma unroll
+        for (int r = 0; r < LISTS; ++r)
+            read_four(rows[r] + 16 * group, d - 4 * part - 16 * group, next[r]);
+    };
+    auto begin = [&](long long block) {
         #pragma unroll
         for (int r = 0; r < LISTS; ++r) {
-            const long long row = top + r * 8 + line;
-            rows[r] = X + (row < n ? row : n - 1) * row_stride;
+            const long long row = min(block + warp * ROWS + r * 8 + line, (long long)n - 1);
+            rows[r] = X + row * row_stride + 4 * part;
         }
-        float sums[TILES][4] = {}, next[LISTS][4];
-        #pragma unroll
-        for (int r = 0; r < LISTS; ++r) read_four(rows[r], 4 * part, d, next[r]);
+        read_next(0);
+    };
+    begin((long long)blockIdx.x * BLOCK_ROWS);
+    for (long long block = (long long)blockIdx.x * BLOCK_ROWS; block < n; block += step) {
+        float sums[TILES][4] = {};
+        const Four* here = staged + lane;
+        #pragma unroll 2
         for (int group = 0; group < n_groups; ++group) {
-            if (!whole && group % groups == 0) stage(group);
+            if (!whole && group % groups == 0) stage(group), here = staged + lane;
             unsigned high[2][4], low[2][4];
             #pragma unroll
             for (int r = 0; r < LISTS; ++r)
@@ -148,12 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
                     high[i / 2][place] = top_bits;
                     low[i / 2][place] = rounded(next[r][i] - __uint_as_float(top_bits));
                 }
-            if (group + 1 < n_groups) {
-                #pragma unroll
-                for (int r = 0; r < LISTS; ++r)
-                    read_four(rows[r], 16 * (group + 1) + 4 * part, d, next[r]);
-            }
-            const Four* const here = staged + group % groups * (TILES * 2 * WARP) + lane;
+            if (group + 1 < n_groups) read_next(group + 1);
             // Several sums side by side: each has to wait for its last product.
             #pragma unroll
             for (int t = 0; t < TILES; t += AT_ONCE) {
@@ -179,7 +184,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
                     for (int i = 0; i < 4; ++i)
                         if (t + u < TILES) sums[t + u][i] += some[u][i];
             }
+            here += TILES * 2 * WARP;
         }
+        begin(block + step);  // whose rows arrive while the nearest anchors of these are found
 
         Nearest lists[LISTS];
         #pragma unroll
@@ -204,13 +211,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
         const bool odd = part % 2, upper = part / 2;
         Nearest mine = exchanged(lists[0], lists[1], odd, 1);
         mine = exchanged(mine, mine, upper, 2);
-        const long long row = top + 8 * odd + line;
+        const long long row = block + warp * ROWS + 8 * odd + line;
         if (row < n && !upper) {
             float total = 0;
             #pragma unroll
             for (int a = 0; a < K; ++a) total += mine.distance[K] - mine.distance[a];
             // Equal distances (duplicate points, all-zero rows): share the weight evenly.
-            const bool tied = total <= float(tie) * fmaxf(mine.most, float(most_bias));
+            const bool tied = total <= float(tie) * fmaxf(mine.most, most_bias[run]);
             #pragma unroll
             for (int a = 0; a < K; ++a) {
                 const float share = (mine.distance[K] - mine.distance[a]) / total;

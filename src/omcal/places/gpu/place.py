@@ -33,7 +33,7 @@ from omcal.places.parts import ChunkedRows
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
 
-_TOGETHER = 1 << 30  # most bytes of runs that iterate at the same time
+_TOGETHER = 1 << 31  # most bytes of runs that iterate at the same time
 
 
 class OnDevices(Place):

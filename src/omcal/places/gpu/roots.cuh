@@ -1,8 +1,9 @@
-// Compute A^(-1/2) of a symmetric matrix by the steps of `batched_roots.py`, in the shared memory of one block of
-// THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
+// Compute A^(-1/2) or the sign of a symmetric matrix by the steps of `batched_roots.py`, in the shared memory of
+// one block of THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
 // 8 × 8 numbers: tensor cores multiply them, one tile per warp.
-constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 24;
+constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 30;
 constexpr double NEARLY_ONE = 1e-8;  // the step from here is off by its square
+constexpr double GAP = 1e-8;  // size of an eigenvalue whose sign is found
 
 constexpr __device__ int whole_tiles(int n) { return (n + TILE - 1) / TILE * TILE; }
 // Row length for which the lanes of a warp read from different banks.
@@ -63,26 +64,13 @@ __device__ double largest_sum(const double* A, int n, double* room) {
     return size;
 }
 
-// Write the inverse root of the n × n matrix A with eigenvalues up to `size` to X, which has room for
-// three matrices. The given steps suffice for eigenvalues within a factor; plain steps follow otherwise.
-// Return whether it has converged.
-template <int SIDE>
-__device__ bool inverse_root(
-    const double* A, int n, double size, double* X, const double* steps, int n_steps
-) {
-    constexpr int PITCH = pitch(SIDE), TILES = SIDE / TILE * (SIDE / TILE);
-    constexpr int JOBS = (2 * TILES + WARPS - 1) / WARPS;
-    double *const Y = X + SIDE * PITCH, *const H = Y + SIDE * PITCH;
+// Replace X by (linear I - cubic XY) X and, if it is another matrix, Y by Y (linear I - cubic XY), until XY is
+// nearly I; return whether it is. Eigenvalues of XY usually lie between the square of `least` and 1. H is room.
+template <int SIDE, bool ALONE>
+__device__ bool iterate(double* X, double* Y, double* H, double least) {
+    constexpr int PITCH = pitch(SIDE), TILES = SIDE / TILE * (SIDE / TILE), PARTS = ALONE ? TILES : 2 * TILES;
+    constexpr int JOBS = (PARTS + WARPS - 1) / WARPS;
     const int warp = threadIdx.x / WARP;
-    // Each lane keeps one of the numbers: loading them in each step would take longer than the step.
-    const double mine = steps[min((int)threadIdx.x % WARP, 2 * n_steps - 1)];
-    #pragma unroll 1
-    for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
-        const int row = i / SIDE, column = i % SIDE, here = row * PITCH + column;
-        X[here] = row == column;
-        Y[here] = row < n && column < n ? A[row * n + column] / size : double(row == column);
-    }
-    __syncthreads();
     bool near = false;
     #pragma unroll 1
     for (int step = 0; step < MOST_STEPS && !near; ++step) {
@@ -98,14 +86,16 @@ __device__ bool inverse_root(
             }
         }
         near = __syncthreads_and(mine_near);
-        double linear = __shfl_sync(~0u, mine, 2 * step % WARP), cubic = __shfl_sync(~0u, mine, 2 * step % WARP + 1);
-        if (near || step >= n_steps) linear = 1.5, cubic = 0.5;
-        // (linear I - cubic XY) X and Y (linear I - cubic XY), written when all warps have read X and Y.
+        const bool last = near || 1 - least <= NEARLY_ONE;
+        const double scale = last ? 1.0 : sqrt(3 / (1 + least + least * least));
+        const double linear = 1.5 * scale, cubic = 0.5 * scale * scale * scale;
+        least *= linear - cubic * least * least;
+        // Written when all warps have read X and Y.
         double next[JOBS][2];
         #pragma unroll
         for (int turn = 0; turn < JOBS; ++turn) {
             const int job = warp + turn * WARPS;
-            if (job >= 2 * TILES) continue;
+            if (job >= PARTS) continue;
             const int tile = job % TILES, place = place_in<SIDE>(tile);
             const double* const old = job < TILES ? X : Y;
             if (job < TILES) tile_of_product<SIDE>(H, X, tile, next[turn]);
@@ -116,12 +106,37 @@ __device__ bool inverse_root(
         #pragma unroll
         for (int turn = 0; turn < JOBS; ++turn) {
             const int job = warp + turn * WARPS;
-            if (job >= 2 * TILES) continue;
+            if (job >= PARTS) continue;
             double* const target = (job < TILES ? X : Y) + place_in<SIDE>(job % TILES);
             target[0] = next[turn][0], target[1] = next[turn][1];
         }
         __syncthreads();
     }
+    return near;
+}
+
+// Write the n × n matrix A / size, with the identity beyond, to X.
+template <int SIDE>
+__device__ void pad(const double* A, int n, double size, double* X) {
+    #pragma unroll 1
+    for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
+        const int row = i / SIDE, column = i % SIDE;
+        const bool there = row < n && column < n;
+        X[row * pitch(SIDE) + column] = there ? A[row * n + column] / size : double(row == column);
+    }
+    __syncthreads();
+}
+
+// Write the inverse root of the n × n matrix A with eigenvalues up to `size` to X, which has room for three
+// matrices, the last of which may be A. Return whether it has converged.
+template <int SIDE>
+__device__ bool inverse_root(const double* A, int n, double size, double* X, double least) {
+    constexpr int PITCH = pitch(SIDE);
+    double *const Y = X + SIDE * PITCH, *const H = Y + SIDE * PITCH;
+    pad<SIDE>(A, n, size, Y);
+    for (int i = threadIdx.x; i < SIDE * PITCH; i += THREADS) X[i] = i % (PITCH + 1) == 0;
+    __syncthreads();
+    const bool near = iterate<SIDE, false>(X, Y, H, least);
     const double scale = 1 / sqrt(size);
     for (int i = threadIdx.x; i < SIDE * PITCH; i += THREADS) X[i] *= scale;
     __syncthreads();

@@ -9,7 +9,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Tensor, numpy_dtype
 from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums, zero_tolerance
 from omcal.method.solver import Problem
@@ -88,8 +88,8 @@ class TorchRows(AbstractRows):
 
     def packed(self, *small: Floats) -> Tensor:
         """Return the small matrices of a pass on the device, as `RunBatch.packed_matrices`."""
-        text = torch.from_numpy(self.together.packed_matrices(*small))
-        return text.to(self._pass.dtype).to(self.device)
+        text = self.together.packed_matrices(*small).astype(numpy_dtype(self._pass.dtype))
+        return torch.from_numpy(text).to(self.device)
 
     def sums_of(self, packed: Any) -> Sums:
         """Return the sums of a pass from one row."""
@@ -102,7 +102,7 @@ class TorchRows(AbstractRows):
         if self.device.type != "cuda" or A.shape[-1] < _MANY_ANCHORS:
             return None
         with working_on(self.device):
-            vectors = torch.linalg.eigh(torch.from_numpy(A).to(self.device)).eigenvectors
+            vectors = torch.linalg.eigh(torch.from_numpy(A).pin_memory().to(self.device))[1]
             found: Floats = vectors[..., -number:].cpu().numpy()
         return found
 

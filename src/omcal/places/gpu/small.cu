@@ -4,6 +4,8 @@
 #include "block_sum.cuh"
 #include "roots.cuh"
 
+// Usual ratios of the smallest to the largest singular value: of products of F and Z, and of M.
+constexpr double LEAST_OF_F = 1e-1, LEAST_OF_M = 1e-2;
 constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run continues
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
 // The parts of a launch, in this order. `ProductRoot` runs in between if M'M is too large for one block.
@@ -38,8 +40,7 @@ __device__ double entry(const double* L, const double* R, int inner, int width, 
 
 // Compute the orthogonal polar factor of the m × C matrix B; return whether it has converged.
 __device__ bool orthogonal_factor(
-    const double* B, double* G, double* room, double* products, double* shared,
-    const double* steps, int n_steps, int m
+    const double* B, double* G, double* room, double* products, double* shared, int m
 ) {
     auto gram = [&](const double* M) {
         each(C * C, [&](int i) {
@@ -53,7 +54,7 @@ __device__ bool orthogonal_factor(
     constexpr int SIDE = whole_tiles(C);
     double* const root = shared;
     const double size = largest_sum(products, C, room);
-    const bool right = inverse_root<SIDE>(products, C, size, root, steps, n_steps);
+    const bool right = inverse_root<SIDE>(products, C, size, root, LEAST_OF_F);
     each(m * C, [&](int i) {
         double sum = 0;
         for (int k = 0; k < C; ++k) sum += B[i / C * C + k] * root[k * pitch(SIDE) + i % C];
@@ -88,12 +89,12 @@ __device__ void shrink(
 // inverse root. Tables and states of two runs are `apart` numbers apart.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
-    const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps,
+    const double* __restrict__ faces, const double* __restrict__ given,
     double* state, double* given_work,
     double* begun, const double* projector, const double* inverse, const double* squared,
     REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol,
-    int m, int n_faces, int n_steps, int n_steps_of_m, int n_places, int apart, int work_apart, int letters_apart, int n_shared, int parts
+    int m, int n_faces, int n_places, int apart, int work_apart, int letters_apart, int n_shared, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
@@ -153,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         return sum;
     };
     auto turned = [&](const double* B, double* target, double* spare) {
-        return orthogonal_factor(B, target, spare, products, room, steps, n_steps, m);
+        return orthogonal_factor(B, target, spare, products, room, m);
     };
 
     if (parts & TURNS) {
@@ -262,24 +263,42 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
 
     if (ANCHORS && parts & DECOMPOSES) {
         // Mostly nothing is cut, and T follows from an inverse root. Else the host takes this step, and
-        // the next ones are done with a projector.
-        constexpr int SIDE = ANCHORS ? ANCHORS : TILE;
-        auto X = [&](int i) { return tau > 0 ? room[i / m * pitch(SIDE) + i % m] : 0.0; };
+        // the next ones are done with a projector, from the sign of A less the square of tau.
+        constexpr int SIDE = ANCHORS ? ANCHORS : TILE, PITCH = pitch(SIDE);
+        double *const H = room + 2 * SIDE * PITCH, *const sign = H + SIDE * PITCH;
+        const double size = 1 / (*scale * *scale);
+        auto of_sign = [&](int row, int column) { return 0.5 * (sign[row * PITCH + column] + (row == column)); };
+        auto kept = [&](int i) { return CUTS && tau > 0 ? of_sign(i / m, i % m) : unit(i); };
+        // Directions that are cut have the eigenvalue `size`, so that a root exists.
+        auto X = [&](int i) {
+            return tau > 0 ? room[i / m * PITCH + i % m] - (unit(i) - kept(i)) * *scale : 0.0;
+        };
         bool whole = true;
-        if (tau > 0) {
-            whole = inverse_root<SIDE>(A, m, 1 / (*scale * *scale), room, steps + 2 * n_steps, n_steps_of_m);
+        if (CUTS && tau > 0) {
+            each(mm, [&](int i) { H[i] = A[i] - tau * tau * unit(i); });
+            pad<SIDE>(H, m, size, sign);
+            whole = iterate<SIDE, true>(sign, sign, H, GAP);
+            each(mm, [&](int i) {
+                const int row = i / m, column = i % m;
+                double sum = size * (unit(i) - kept(i));
+                for (int k = 0; k < m; ++k) sum += A[row * m + k] * of_sign(k, column);
+                H[i] = sum;
+            });
+        }
+        if (tau > 0) whole = inverse_root<SIDE>(CUTS ? H : A, m, size, room, LEAST_OF_M) && whole;
+        if (!CUTS && tau > 0) {
             double squares = 0;
             #pragma unroll 1
             for (int tile = threadIdx.x / WARP; tile < SIDE * SIDE / (TILE * TILE); tile += WARPS) {
                 double entries[2];
                 tile_of_product<SIDE>(room, room, tile, entries);
-                const int place = place_in<SIDE>(tile), row = place / pitch(SIDE), column = place % pitch(SIDE);
+                const int place = place_in<SIDE>(tile), row = place / PITCH, column = place % PITCH;
                 for (int i = 0; i < 2; ++i)
                     if (row < m && column + i < m) squares += entries[i] * entries[i];
             }
             whole = all_kept(block_sum(partial, squares)) && whole;
         }
-        shrink(A, next_T, totals, partial, tau, m, unit, X);
+        shrink(A, next_T, totals, partial, tau, m, kept, X);
         if (threadIdx.x == 0 && !whole) *right = 0;
         if (threadIdx.x == 0 && !(totals[1] > 0)) *right = 0;
         __syncthreads();
