@@ -74,10 +74,10 @@ def test_strangers_are_told_from_digits():
 
 def test_outliers_cannot_have_the_label_of_a_cluster():
     model = OMCAL(4, random_state=0).fit(FIT)
-    with pytest.raises(ValueError, match="outliers=3 is no label, or that of a cluster; give -1"):
+    with pytest.raises(ValueError, match="outliers=3 must be a whole number that is not the label"):
         model.predict(NEW, outliers=3)
     for wrong in (-0.5, 4.5, np.nan, "none"):  # −0.5 became cluster 0
-        with pytest.raises(ValueError, match=f"outliers={wrong!r} is no label"):
+        with pytest.raises(ValueError, match=f"outliers={wrong!r} must be a whole number"):
             model.predict(NEW, outliers=wrong)
     strange = model.predict(FIT, outliers=-1) == -1
     assert strange.any()

@@ -200,10 +200,10 @@ def test_a_warm_start_needs_the_features_of_the_last_fit():
     model = OMCAL(5, random_state=0, warm_start=True).fit(frames)
     before = model.labels_
     turned = {name: frame.iloc[:, ::-1] for name, frame in frames.items()}
-    with pytest.raises(ValueError, match=r"5 clusters of the views .* whose features keep"):
+    with pytest.raises(ValueError, match=r"5 clusters of the views .* same order; X has"):
         model.fit(turned)
     renamed = {name.upper(): frame for name, frame in frames.items()}
-    with pytest.raises(ValueError, match=r"X with \['VIEW1', .*; give the same"):
+    with pytest.raises(ValueError, match=r"X has \['VIEW1', .*warm_start=False"):
         model.fit(renamed)
     assert model.labels_ is before
     assert model.fit(VIEWS).n_iter_ > 0  # without names

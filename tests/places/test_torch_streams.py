@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rank_team
 from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
+from omcal.model.updating import graphs_by_device
 from rank_team import cut
-from torch_cases import DEVICES, torch
+from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DATA = list(make_multiview(1600, n_clusters=4, noise=0.6, random_state=0).views.values())
@@ -45,6 +46,22 @@ def test_joined_runs_on_a_device(device):
     for batch in BATCHES[:2]:
         found.partial_fit(tensors(batch, device))
         assert_array_equal(found.labels_, expected.partial_fit(batch).labels_)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("joined", [False, True])
+def test_graphs_that_a_device_builds(device, joined, monkeypatch):
+    cut_small(monkeypatch)
+    model = OMCAL(4, random_state=0)
+    model = (Consensus(model, n_runs=3, random_state=0) if joined else model).fit(FIRST)
+    batch = [view.copy() for view in BATCHES[0]]
+    if not joined:
+        batch[0][:20] = np.nan
+    found = graphs_by_device(model._rule, tensor_views(batch, device), "cpu")
+    expected = model._rule.graphs(host_views(batch))
+    assert_array_equal(found.indices, expected.indices)
+    assert_allclose(found.weights, expected.weights, atol=1e-6)
+    assert_array_equal(found.present, expected.present)
 
 
 def over_ranks(team, parameters, first, batches, sizes, **more):

@@ -326,7 +326,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         few = np.min_scalar_type(self.n_clusters_ - 1)
         of_runs = zip(*(runs for _, runs in batches), strict=True)
         runs = [
-            replace(run, labels=np.concatenate([part.labels for part in parts]).astype(few))
+            replace(run, labels=np.concatenate(parts).astype(few))
             for run, parts in zip(self.runs_, of_runs, strict=True)
         ]
         team = team_of(self.estimator_.group)

@@ -14,8 +14,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.method.graph import AnchorGraphs, anchor_graphs, folded_anchors
-from omcal.method.new_samples import Predictor, indicate, joined_graph
-from omcal.method.rows import Assignment
+from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate
 from omcal.method.settings import default_n_anchors
 from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
@@ -120,16 +119,28 @@ def _require_read(views: Views, shared: bool) -> None:
 
 def joint_batches(
     model: Any, X: ViewsLike, present: PresentLike | None
-) -> Iterator[tuple[Array, list[Assignment]]]:
-    """Add a batch to the joint sums of a Consensus; yield its labels and those of the runs."""
-    inner = model.estimator_
+) -> Iterator[tuple[Array, Array]]:
+    """Add a batch to the joint sums of a Consensus; yield its labels, and those of each run."""
+    inner, c, n_runs = model.estimator_, model.n_clusters_, len(model._rule.runs)
     whole, team = read_batch(inner, X, present, first=False, fill=True)
     for views in views_in_memory(whole):
-        runs = model._rule.assignments(views)
-        graphs = joined_graph(runs, model.n_clusters_)
+        graphs = graphs_by_device(model._rule, views, inner.device)
+        graphs = model._rule.graphs(views) if graphs is None else graphs
         Z, _, labels = add_batch(model, graphs, inner.beta, inner.gamma, inner.half_life, team)
         model._rule = replace(model._rule, consensus=Z)
-        yield labels, runs
+        # The first entry of each run is its label, see `joined_graph`.
+        firsts = graphs.indices[:, 0, :: graphs.indices.shape[2] // n_runs].astype(np.intp)
+        yield labels, (firsts - c * np.arange(n_runs)).T
+
+
+def graphs_by_device(
+    rule: Predictor | ConsensusPredictor, views: Views, device: str
+) -> AnchorGraphs | None:
+    """Return the graphs that a device builds; None for work on the host."""
+    if device == "cpu" and views.home != "device":
+        return None
+    graphs: AnchorGraphs = place_for(views, PlaceRequest(device)).apply(rule, "graphs")
+    return graphs
 
 
 class UpdatedEstimator(PlacedEstimator):
@@ -251,8 +262,9 @@ class UpdatedEstimator(PlacedEstimator):
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
         """Return the graphs of a batch; anchors are folded into products once per data type."""
-        if self.device != "cpu" or views.home == "device":
-            return place_for(views, PlaceRequest(self.device)).graphs(self._rule.learned)
+        graphs = graphs_by_device(self._rule, views, self.device)
+        if graphs is not None:
+            return graphs
         learned, kinds = self._rule.learned, (compiled, *((v.dtype, v.sparse) for v in views))
         how: Any = learned.scalings, learned.anchors
         if self._folded is None or self._folded[0] is not learned or self._folded[1] != kinds:

@@ -23,7 +23,7 @@ from omcal.views.view import Views
 if TYPE_CHECKING:
     from omcal.places.choose import PlaceRequest
 
-OutputKind = Literal["labels", "indicator"]
+OutputKind = Literal["labels", "indicator", "graphs"]
 
 _SAMPLE_ROWS = 5000
 
@@ -89,11 +89,10 @@ class Place(ABC):
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
     ) -> Any:
-        """Return labels or F of the samples by a fitted predictor; write to `out` if given."""
+        """Return labels or F of the samples by a fitted predictor; write to `out` if given.
 
-    def graphs(self, model: GraphModel) -> AnchorGraphs:
-        """Return the graphs of the samples by a fitted model, in the memory of this process."""
-        return model.graphs(self.views, compiled=compiled_pays(self.views.n))
+        Graphs, of a run and in the memory of the host, are asked for where a device was requested.
+        """
 
     def batch(self, settings: GraphSettings) -> int:
         """Return the number of runs to solve as one batch."""

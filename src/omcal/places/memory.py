@@ -71,6 +71,8 @@ class InMemory(Place):
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
     ) -> Any:
+        if wanted == "graphs":
+            return rule.graphs(self.views, compiled=compiled_pays(self.views.n))
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
     def _graph_bytes(self, n_neighbors: int, n_anchors: int) -> int:
@@ -83,7 +85,8 @@ class InMemory(Place):
             return SampledGraphs(self._kept[number])
         model = self._built[number].alone
         if self._graph_bytes(model.n_neighbors, len(model.anchors[0])) <= LARGEST_KEPT:
-            return SampledGraphs(self.graphs(model))
+            (graphs,) = graphs_of_runs(self.views, [model], compiled=compiled_pays(self.views.n))
+            return SampledGraphs(graphs)
         some = sample_rows(self.views.n)
         views = Views([view.part(view.array[some], some) for view in self.views])
         return SampledGraphs(model.graphs(views), some)

@@ -150,6 +150,8 @@ class OnDevices(Place):
             at += len(block)
 
         with working_on(views.device):
+            if wanted == "graphs":
+                return _graphs_on_host(views, rule)
             if isinstance(rule, ConsensusPredictor):
                 blocks = _joined(views, rule, wanted)
             else:
@@ -158,11 +160,6 @@ class OnDevices(Place):
         if out is not None:
             return out
         return np.concatenate(parts) if given is None else torch.cat(parts)
-
-    def graphs(self, model: GraphModel) -> AnchorGraphs:
-        with working_on(self._views.device):
-            made = anchor_graphs(self._views, [model.alone], slice(None)).of_run(0).on_host()
-        return replace(made, present=self.views.present)
 
     def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
         there = self._devices[0]
@@ -193,10 +190,24 @@ def _decided(views: DeviceViews, rule: Predictor, wanted: OutputKind) -> Iterato
 def _joined(views: DeviceViews, rule: ConsensusPredictor, wanted: OutputKind) -> Iterator[Tensor]:
     """Yield labels or F of blocks of new samples, from their clusters in several runs."""
     decide = DeviceRule(rule, views.device, torch.float32)
+    for graphs in _joint_graphs(views, rule):
+        yield decide(graphs, wanted)
+
+
+def _joint_graphs(views: DeviceViews, rule: ConsensusPredictor) -> Iterator[TorchGraphs]:
+    """Yield the graphs between blocks of new samples and the clusters of the runs."""
     for graphs, by_run in _graphs(views, rule.runs):
         found = [one.labels(graphs.of_run(b), runner_up=True) for b, one in enumerate(by_run)]
         labels, runners_up, shares = map(torch.stack, zip(*found, strict=True))
-        yield decide(joined_graph(labels, runners_up, shares, rule.n_clusters), wanted)
+        yield joined_graph(labels, runners_up, shares, rule.n_clusters)
+
+
+def _graphs_on_host(views: DeviceViews, rule: Predictor | ConsensusPredictor) -> AnchorGraphs:
+    """Return the graphs of new samples, built on the device, in the memory of the host."""
+    if isinstance(rule, ConsensusPredictor):
+        return AnchorGraphs.joined([part.on_host() for part in _joint_graphs(views, rule)])
+    parts = [graphs.of_run(0).on_host() for graphs, _ in _graphs(views, [rule])]
+    return replace(AnchorGraphs.joined(parts), present=views.host.present)
 
 
 def _graphs(
