@@ -42,7 +42,7 @@ def test_labels_model_and_report_of_an_update(omcal, week):
     assert np.mean([int(row["cluster"]) for row in rows] == expected) > 0.99
     assert all("abc"[int(row["cluster"])] == row["name"] for row in rows)
     again = load(folder / "model.omcal")
-    assert again._sums.n == 600 and again.cluster_names_ == ["a", "b", "c"]
+    assert again._sums.n == 600 and list(again.cluster_names_) == ["a", "b", "c"]
     text = page.read_text(encoding="utf-8")
     assert "samples of an update" in text and "nothing has moved (false alarms: 1%)" in text
 

@@ -131,6 +131,14 @@ def test_weights_to_start_from():
     assert_array_equal(start_weights([0.25, 0.25], 2)[1], [0.5, 0.5])
 
 
+def test_weights_with_an_index_are_refused():
+    """Their order need not be that of the views."""
+    series = pytest.importorskip("pandas").Series({"b": 0.8, "a": 0.2})
+    with pytest.raises(ValueError, match=r"whose index is not compared .*to_numpy"):
+        start_weights(series, 2)
+    assert_array_equal(start_weights(series.to_numpy(), 2)[1], [0.8, 0.2])
+
+
 @pytest.mark.parametrize(
     ("weighting", "text"),
     [

@@ -225,7 +225,7 @@ def test_a_loaded_model_goes_on_without_data(tmp_path):
         again = load(tmp_path / "model.omcal").partial_fit(rows(500, 900))
         model.partial_fit(rows(500, 900))
         assert_array_equal(again.labels_, model.labels_)
-        assert again.cluster_names_ == ["a", "b", "c", "d"]
+        assert list(again.cluster_names_) == ["a", "b", "c", "d"]
         again.save(tmp_path / "model.omcal")
         last = load(tmp_path / "model.omcal")
         assert_array_equal(last.predict(DATA.views), model.predict(DATA.views))

@@ -17,7 +17,7 @@ from omcal.baselines import ConcatKMeans
 from omcal.datasets import load_views, make_multiview
 from omcal.metrics import ari, clustering_accuracy
 from omcal.views import present as present_module
-from omcal.views.present import rows_present, stand_in, stand_ins
+from omcal.views.present import read_masks, rows_present, stand_in, stand_ins
 
 MADE = make_multiview(300, n_clusters=3, random_state=0)
 VIEWS = list(MADE.views.values())
@@ -123,6 +123,15 @@ def test_rounding_does_not_choose_the_anchors(seed):
 
 
 # Every way to say it
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_masks_as_the_columns_of_a_data_frame(library):
+    frame = pytest.importorskip(library).DataFrame
+    masks = {"b": np.array([True, False, True]), "a": np.array([False, True, True])}
+    found = read_masks(frame(masks), ["a", "b"], 3)
+    assert_array_equal(found["a"], masks["a"])
+    assert_array_equal(found["b"], masks["b"])
 
 
 def test_nan_none_and_masks_say_the_same():

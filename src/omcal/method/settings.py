@@ -77,6 +77,11 @@ def start_weights(weighting: Any, n_views: int) -> tuple[Any, Floats]:
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):
         return ("fixed" if WEIGHTINGS[weighting].update is None else weighting), uniform
+    if hasattr(weighting, "index") and hasattr(weighting, "to_numpy"):
+        raise ValueError(
+            "weighting is a Series, whose index is not compared with the names of the views; pass "
+            "weighting.to_numpy(), in the order of the views."
+        )
     try:
         given = np.asarray(weighting, dtype=np.float64)
     except (TypeError, ValueError) as error:

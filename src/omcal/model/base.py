@@ -65,18 +65,18 @@ class FittedModel(
         return names
 
     @property
-    def cluster_names_(self) -> list[str]:
+    def cluster_names_(self) -> tuple[str, ...]:
         """Names of the clusters, which can be set; by default their numbers.
 
         Model files store them; with `like`, clusters that continue named ones keep the names.
         """
         check_is_fitted(self)
-        return self._cluster_names or [str(number) for number in range(self.n_clusters_)]
+        return tuple(self._cluster_names or map(str, range(self.n_clusters_)))
 
     @cluster_names_.setter
     def cluster_names_(self, names: Sequence[str]) -> None:
         check_is_fitted(self)
-        listed, c = list(names), self.n_clusters_
+        listed, c = [names] if isinstance(names, str) else list(names), self.n_clusters_
         if len({name for name in listed if isinstance(name, str)}) != c or len(listed) != c:
             raise ValueError(f"cluster_names_ must be {c} different texts, not {listed!r:.99}.")
         self._cluster_names = listed

@@ -39,7 +39,7 @@ labels_ : array of shape (n,)
         The share `contamination` of the samples has a lower `score_samples`.
     matched_ : list of Match
         With `like`: for each cluster the earlier cluster that it continues, and their overlap.
-    cluster_names_ : list of str
+    cluster_names_ : tuple of str
         Names of the clusters, by default their numbers; can be set.
     view_weights_ : array of shape (n_views,)
         α: how much each view counts, in the order of `view_names_`; the sum is 1.

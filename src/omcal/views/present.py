@@ -34,6 +34,8 @@ def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:
     """Return the masks given by a user by view name, without the views that have none."""
     if given is None:
         return {}
+    if hasattr(given, "columns"):  # a data frame
+        given = {name: given[name] for name in given.columns}
     if isinstance(given, Mapping):
         masks = {str(name): mask for name, mask in given.items()}
         unknown = sorted(set(masks) - set(names))
