@@ -25,6 +25,7 @@ from omcal.views.view import Matrix, Views
 N_BINS = 10
 _TYPICAL = 5
 _BLOCK_ENTRIES = 1 << 22
+_COMPARED = 500  # samples whose predictions are compared with their labels
 _WIDE = 2.5  # standard deviations from the mean that the bins cover
 
 
@@ -181,7 +182,7 @@ def describe_clusters(
         raise ValueError(
             f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
         )
-    some, rule = sample_rows(views.n), getattr(model, "joined_by", model)._rule
+    some, rule = sample_rows(views.n, _COMPARED), getattr(model, "joined_by", model)._rule
     # Predictions differ from the labels of a fit for few samples.
     if not views.stored and ari(labels[some], rule.labels(taken(views, some))) < 0.5:
         warnings.warn(

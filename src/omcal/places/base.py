@@ -125,9 +125,9 @@ def bytes_per_row(views: Views, settings: GraphSettings, *, compiled: bool | Non
     return sum(row_bytes(*size, compiled=compiled).values())
 
 
-def sample_rows(n: int) -> Array:
-    """Return the numbers of up to 5000 samples, spread evenly over all n."""
-    return np.linspace(0, n - 1, min(n, _SAMPLE_ROWS)).astype(int)
+def sample_rows(n: int, most: int = _SAMPLE_ROWS) -> Array:
+    """Return the numbers of at most `most` samples, spread evenly over all n."""
+    return np.linspace(0, n - 1, min(n, most)).astype(int)
 
 
 def require_room(out: Any, n: int, labels: tuple[int, ...]) -> None:
