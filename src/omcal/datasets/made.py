@@ -29,7 +29,7 @@ def load_digits_views() -> MultiViewData:
     * ``gradients`` (32): for each quarter of the image, edge strength in each of eight
       directions.
     * ``profiles`` (48): ink in every row and column, and the distance of the first ink from each
-    side.
+      side.
 
     Returns
     -------
