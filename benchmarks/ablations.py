@@ -100,6 +100,7 @@ MECHANISMS: dict[str, Callable[[], list[Any]]] = {
         patch.object(vectors.Vectors, "among_themselves", property(lambda self: self)),
     ],
     "few directions of wide rows": lambda: [patch.object(memory, "span_pays", no)],
+    "search of short rows": lambda: [patch.object(graph, "_SHORT_ROW", 0)],
     "smallest one by one": lambda: [patch.object(graph, "_FEW_NEIGHBOURS", 0)],
     "one BLAS thread": lambda: [
         patch.object(module, name, lambda *given: nullcontext())

@@ -334,7 +334,8 @@ def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Ar
 def _nearest_in_short_rows(products: Array, bias: Array, count: int) -> tuple[Array, Array]:
     """Return the `nearest_columns` of products + bias, with entries less the smallest of the row.
 
-    The column takes the place of the last bits of an entry, so that a minimum finds both.
+    The column takes the place of the last bits of an entry, so that a minimum finds both. Without
+    it fits take 1 to 3 % more CPU time (benchmarks/ablations.py), batches of a stream more.
     """
     d = np.add(products.T, bias.astype(np.float64)[:, None], order="C")
     d -= d.min(axis=0)

@@ -1,8 +1,8 @@
 """Clusterings of the same samples into many numbers of clusters.
 
-Neighbouring numbers form a band, whose runs share anchors, graphs and eigenvectors. The solver then
-does a few iterations per number: from a spectral start with beta = 0, further iterations change
-hardly any label.
+Neighbouring numbers form a band, whose runs share anchors, graphs and eigenvectors. A refit then
+does a few steps per number: from a spectral start with beta = 0, further steps change hardly any
+label.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ _NEIGHBOURS = 5
 _BAND = 1.5  # largest divided by smallest number of clusters of a band
 # Steps of a run per number of clusters: up to 50 clusters, and with more.
 _STEPS, _STEPS_OF_MANY, _FEW_CLUSTERS = 4, 2, 50
-_JOINT_ITERATIONS = 10
+_JOINT_STEPS = 10
 _NULL_STEP = 1.9  # factor between the numbers at which sets without clusters are fitted
-_GAMMA, _TOLERANCE = 0.1, 1e-4
 
 Progress = Callable[[str], None]
 
@@ -90,7 +89,7 @@ class Runs:
         model = GraphModel(self._unscaled, self._anchors(m, state), min(_NEIGHBOURS, m - 1))
         weighting, alpha = start_weights(self._weighting, len(views))
         steps = _STEPS if band[-1] <= _FEW_CLUSTERS else _STEPS_OF_MANY
-        problem = Problem(0.0, _GAMMA, weighting, alpha, steps, _TOLERANCE)
+        problem = Problem(0.0, 0.0, weighting, alpha, steps, tol=0.0)
         problem = problem.without(model.uninformative)
         return _solved(model.graphs(views), problem, numbers)
 
@@ -124,7 +123,7 @@ def combined(runs: Sequence[Assignment], c: int) -> Array:
     """Return the labels of the runs combined into c clusters, as in `Consensus`."""
     if sum(len(np.unique(run.labels)) for run in runs) <= c:
         return np.asarray(runs[0].labels)
-    problem = Problem(0.0, _GAMMA, "fixed", np.ones(1), _JOINT_ITERATIONS, _TOLERANCE)
+    problem = Problem(0.0, 0.0, "fixed", np.ones(1), _JOINT_STEPS, tol=0.0)
     (joint,) = _solved(joined_graph(runs, c), problem, [c])
     return np.asarray(joint.labels)
 
