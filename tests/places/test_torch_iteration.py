@@ -27,6 +27,12 @@ from torch_cases import DEVICES, torch
 pytestmark = pytest.mark.torch
 
 
+@pytest.fixture(autouse=True)
+def _no_ended_fits(monkeypatch):
+    """No state of an earlier fit, which another test has changed."""
+    monkeypatch.setattr(iteration, "_IDLE", {})
+
+
 def positive(rng, m, least):
     """A symmetric matrix whose eigenvalues are between `least` and 1, times a number."""
     Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
@@ -347,23 +353,31 @@ def test_one_block_takes_as_many_anchors_as_it_has_room_for(monkeypatch, kilobyt
     assert found == list(range(1, most + 1))
 
 
+@pytest.mark.parametrize("room", [0, 1 << 30])
 @pytest.mark.parametrize(("few", "kernels"), [(True, True), (False, True), (False, False)])
-def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(monkeypatch, few, kernels):
+def test_states_serve_fits_of_the_same_sizes_and_the_rows_are_free(monkeypatch, few, kernels, room):
     """At once, and not when Python looks for cycles: the next fit needs the memory."""
     monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 9 if few else 8)
-    graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
-    one = TorchGraphs.from_host(graphs, torch.device("cpu"))
-    both = TorchGraphs(one.indices[None], one.weights[None], 9)
-    with kernels_on_cpu():
-        (rows,) = TorchRows.of_runs(both, 3, fused=kernels)
-        problem = problems("distinct", 2, beta=0.1, gamma=0.1)
-        given = (rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
-        monkeypatch.setattr(iteration, "serves", lambda rows, problem: True)
+    monkeypatch.setattr(iteration, "serves", lambda rows, problem: True)
+    monkeypatch.setattr(iteration, "_room", lambda device: room)
+    asked, states = problems("distinct", 2, beta=0.1, gamma=0.1), set()
+    for seed, n in enumerate((300, 300)):
+        graphs = random_graphs(np.random.default_rng(seed), n, 2, 9, 3, np.float64)
+        one = TorchGraphs.from_host(graphs, torch.device("cpu"))
+        both = TorchGraphs(one.indices[None], one.weights[None], 9)
+        start = (PlainRows(graphs, 3).gram(), np.eye(9, 3), asked)
+        wanted = solve(TorchRows.from_graphs(graphs, 3), *start)
         gc.disable()
-        iteration.solve_in_lockstep([Start(*given, lambda number, value: False)])
-    kept = weakref.ref(rows.together.state)
-    try:
-        del rows, given
-        assert kept() is None
-    finally:
-        gc.enable()
+        try:
+            with kernels_on_cpu():
+                (rows,) = TorchRows.of_runs(both, 3, fused=kernels)
+                given = Start(rows, *start, lambda number, value: False)
+                (found,) = iteration.solve_in_lockstep([given])
+            work = weakref.ref(rows.together.work)
+            del rows, given
+            assert work() is None
+        finally:
+            gc.enable()
+        assert_allclose(found.history, wanted.history, rtol=1e-10)
+        states |= {id(state) for state in iteration._IDLE.values()}
+    assert len(states) == (room > 0)

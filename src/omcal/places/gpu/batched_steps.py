@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
@@ -40,7 +39,6 @@ class StepInputs(NamedTuple):
     """The inputs of `BatchedSteps` and `KernelSteps`."""
 
     tensors: RunTensors
-    work: Callable[[], None]  # a pass over the rows
     problem: Problem
     rule: int  # of the weights
     cuts: bool  # whether singular values may be cut
@@ -48,10 +46,10 @@ class StepInputs(NamedTuple):
 
 
 class BatchedSteps:
-    """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
+    """The updates of `Iteration.finish` for all active runs, after a pass."""
 
     def __init__(self, given: StepInputs) -> None:
-        self._t, self._pass, self._problem, self._rule, self._cuts, self._least = given
+        self._t, self._problem, self._rule, self._cuts, self._least = given
         tensors = self._t
         self._answers = tensors.answers.to(tensors.G.device, copy=True)
         runs, self._m, self._c = tensors.G.shape
@@ -59,18 +57,17 @@ class BatchedSteps:
         self._run = torch.arange(runs, device=tensors.G.device)
 
     def __call__(self) -> None:
-        self._pass()
         t, p, m, c = self._t, self._problem, self._m, self._c
         StF, FtF, FoldtF = t.sums.split([self._V * m * c, c * c, c * c], dim=1)
         StF = StF.unflatten(1, (self._V, m, c))
         FtF, FoldtF = (part.unflatten(1, (c, c)) for part in (FtF, FoldtF))
-        ZtF = t.T @ torch.baddbmm(_mixed(t.alpha_of_Z, StF), t.G, FoldtF, alpha=p.gamma)
+        ZtF = t.T @ torch.baddbmm(mixture(t.alpha_of_Z, StF), t.G, FoldtF, alpha=p.gamma)
         G, right = polar_factor(ZtF)
         alpha, s = t.alpha, 1.0 / (1.0 + p.gamma)
         for _ in range(p.small_steps):
-            AtF = _mixed(alpha, StF)
+            AtF = mixture(alpha, StF)
             half = (p.gamma * AtF + (0.5 * p.gamma**2) * (G @ FtF)) @ G.mT
-            AtA = _mixed((alpha[:, :, None] * alpha[:, None]).flatten(1), t.StS.flatten(1, 2))
+            AtA = mixture((alpha[:, :, None] * alpha[:, None]).flatten(1), t.StS.flatten(1, 2))
             MtM = s**2 * (AtA + half + half.mT)
             T, total, squares, well = soft_threshold(MtM, p.tau, cuts=self._cuts, least=self._least)
             right = right & well
@@ -143,7 +140,7 @@ class BatchedSteps:
         self._t.answers.copy_(answers, non_blocking=True)
 
 
-def _mixed(by: Tensor, matrices: Tensor) -> Tensor:
+def mixture(by: Tensor, matrices: Tensor) -> Tensor:
     """Return Σ_v by_v matrices_v of each run."""
     return (by[:, None] @ matrices.flatten(2))[:, 0].unflatten(1, matrices.shape[2:])
 

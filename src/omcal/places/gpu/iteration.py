@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from collections.abc import Iterator, Sequence
+from math import floor, inf, log
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from omcal.method.updates import ConsensusGraph
 from omcal.places.base import Start
 from omcal.places.gpu import weights
 from omcal.places.gpu.batched_roots import LEAST
-from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors, StepInputs
+from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors, StepInputs, mixture
 from omcal.places.gpu.devices import Repeated, working_on
 from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
 from omcal.places.gpu.rows import RunBatch, TorchRows
@@ -25,6 +25,8 @@ from omcal.places.gpu.rows import RunBatch, TorchRows
 # Names of the numbers that are stored after the matrices of a run.
 _SCALARS = ("objective", "age", "goes on", "number", "most")
 _PLACES = 3  # slots for the answers of a run: one is read, one is written, one is launched next
+_KEPT_SHARE = 512  # states of ended fits keep at most 1/512 of the memory of a GPU
+_IDLE: dict[Any, _State] = {}  # states of ended fits, the last one last
 
 
 def serves(rows: AbstractRows, problem: Problem) -> bool:
@@ -53,6 +55,9 @@ def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
                     if run.state is state:
                         run.step(launch)
         solutions = iter([run.solution() for run in runs])
+        for run in runs:
+            while run.rows.together.states:
+                run.rows.together.states.popitem()[1].rest()
     return [
         next(solutions) if is_there else solve(*start)
         for start, is_there in zip(starts, there, strict=True)
@@ -105,10 +110,7 @@ class _Run:
             # In one block a failed root costs less than an unnecessary projector.
             margin = 1.0 if together.work.in_cuda and in_one_block(m, rows.device) else 2.0
             outlook = together.outlook(_outlook, StS_there, problem, margin)
-        if together.state is None or not together.state.takes(problem, *outlook):
-            shape = (V, m, c, len(faces))
-            together.state = _State(together, rows.device, problem, shape, rule, *outlook)
-        there: _State = together.state
+        there = _State.of(together, rows.device, problem, (V, m, c, len(faces)), rule, *outlook)
         there.begin(rows.number, (*kept, H, faces, given, packed_matrices), StS_there)
         return there
 
@@ -157,31 +159,31 @@ class _Run:
 
 
 class _State:
-    """The state of a batch of runs on the device; a launch is an iteration of all active runs."""
+    """The state of a batch of runs on the device; a launch is an iteration of all active runs.
+
+    Recording an iteration can take longer than all iterations of a fit. The states of ended fits
+    therefore serve later fits of the same sizes.
+    """
 
     def __init__(
-        self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, ...],
-        rule: int, cuts: bool, least: float,
+        self, kind: Any, device: Device, of_pass: tuple[Any, int], problem: Problem,
+        shape: tuple[int, ...], rule: int, cuts: bool, least: float,
     ) -> None:  # fmt: skip
-        (V, m, c, n_faces), runs, width = shape, together.n_runs, together.work.columns
+        (runs, V, m, c, n_faces), (dtype, width) = shape, of_pass
         on_card = device.type == "cuda"
-        self._problem, self._cuts, self._least = problem, cuts, least
+        self._gamma, self._cuts = problem.gamma, cuts
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         lines = V * m + width
         tables = [sum(self._sizes), V * V, n_faces * V * (V + 1), V, lines * width]
-        self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
+        self._slots = torch.empty((runs, sum(tables)), dtype=torch.float64, device=device)
         self._staged = torch.empty(self._slots.shape, dtype=torch.float64, pin_memory=on_card)
-        self._begun: list[int] = []  # runs whose slots are staged
-        self._fetched: Floats | None = None  # what is kept of all runs, since the last launch
         self._kept, H, faces, given, text = self._slots.split(tables, dim=1)
         self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
-        self._packed = torch.zeros((runs, lines, width), dtype=together.work.dtype, device=device)
+        self._packed = torch.zeros((runs, lines, width), dtype=dtype, device=device)
         self._answers = torch.zeros((runs, _PLACES, 3), dtype=torch.float64, pin_memory=on_card)
         self._events = [torch.cuda.Event() for _ in range(_PLACES)] if on_card else []
-        self._launched = self._heard = 0
-        self._first = [0] * runs  # launch in which each run began
         alpha_of_Z, last_G, alpha, G, T, scalars = self._kept.split(self._sizes, dim=1)
         self._tensors = tensors = RunTensors(
             sums=self.sums,
@@ -198,20 +200,51 @@ class _State:
             packed=self._packed,
             answers=self._answers,
         )
-        work = together.work.bound(self._packed, self.sums, self._goes_on)
-        kind = KernelSteps if together.work.in_cuda else BatchedSteps
         # The steps hold no reference to this object, so that its memory is freed with it.
-        steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
-        of_pass = runs, together.work.dtype, *together.work.shape
-        same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
-        records = kind is BatchedSteps  # of the others, only roots are many launches
-        self._once: Callable[[], None] = Repeated(steps, device, same) if records else steps
+        steps = kind(StepInputs(tensors, problem, rule, cuts, least))
+        self._same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
+        self._records = kind is BatchedSteps  # of the others, only roots are many launches
+        self._steps = Repeated(steps, device, self._same) if self._records else steps
 
-    def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
-        """Whether this state serves iterations of the problem."""
-        names = ("beta", "gamma", "weighting", "tol", "accelerate")
-        same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
-        return same and (self._cuts or not cuts) and self._least <= least
+    @classmethod
+    def of(
+        cls, together: RunBatch, device: Device, problem: Problem, sizes: tuple[int, ...],
+        *how: Any,
+    ) -> _State:  # fmt: skip
+        """Return the state of a batch: its own, that of an ended fit, or a new one."""
+        work, shape, p = together.work, (together.n_runs, *sizes), problem
+        kind, of_pass = KernelSteps if work.in_cuda else BatchedSteps, (work.dtype, work.columns)
+        settings = (p.beta, p.gamma, p.weighting, p.tol, p.accelerate)
+        key = (kind, device, of_pass, settings, shape, *how)
+        if key not in together.states:
+            state = _IDLE.pop(key, None) or cls(kind, device, of_pass, problem, shape, *how)
+            state._serve(key, work)
+            together.states[key] = state
+        return cast(_State, together.states[key])
+
+    def _serve(self, key: Any, work: Any) -> None:
+        """Serve a new fit, none of whose runs is active."""
+        self._key = key
+        self._slots.zero_()
+        launch = work.bound(self._packed, self.sums, self._goes_on)
+        same = (*self._same, *work.shape)
+        self._pass = Repeated(launch, self._slots.device, same) if self._records else launch
+        self._begun: list[int] = []  # runs whose slots are staged
+        self._fetched: Floats | None = None  # what is kept of all runs, since the last launch
+        self._launched = self._heard = 0
+        self._first = [0] * len(self._slots)  # launch in which each run began
+
+    def rest(self) -> None:
+        """Let go of the rows, and stay for the next fit if there is room."""
+        del self._pass
+        _IDLE[self._key] = self
+        room = _room(self._slots.device)
+        for key, state in reversed(list(_IDLE.items())):
+            size = state._slots.nbytes + state._tensors.StS.nbytes
+            if size > room:
+                _IDLE.pop(key, None)
+            else:
+                room -= size
 
     def begin(self, number: int, parts: Sequence[Any], StS: Tensor) -> None:
         """Add a run to the batch, from the parts of its slot; the next launch sends it."""
@@ -233,7 +266,8 @@ class _State:
         self._send()
         self._fetched = None
         while self._launched <= self._heard + 1:
-            self._once()
+            self._pass()
+            self._steps()
             if self._events:
                 self._events[self._launched % _PLACES].record()
             self._launched += 1
@@ -272,11 +306,15 @@ class _State:
             return
         host.alpha = newest
         shape = Z.G.shape
-        host.consensus = ConsensusGraph(
-            alpha, G.reshape(shape), T.reshape(Z.T.shape), self._problem.gamma
-        )
+        host.consensus = ConsensusGraph(alpha, G.reshape(shape), T.reshape(Z.T.shape), self._gamma)
         if host.ahead:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
+
+
+def _room(device: Device) -> int:
+    """Return the most bytes of the states of ended fits."""
+    whole = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+    return int(whole) // _KEPT_SHARE
 
 
 def _outlook(StS: Tensor, problem: Problem, margin: float) -> tuple[bool, float]:
@@ -286,10 +324,11 @@ def _outlook(StS: Tensor, problem: Problem, margin: float) -> tuple[bool, float]
     cut if the singular values of the start exceed the threshold times the margin: AᵀA less its
     square is positive. The device checks both.
     """
-    alpha, tau = torch.from_numpy(problem.alpha).to(StS), problem.tau
-    AtA = torch.einsum("u,v,buvij->bij", alpha, alpha, StS)
+    both, tau = np.outer(problem.alpha, problem.alpha).ravel(), problem.tau
+    AtA = mixture(torch.from_numpy(both).to(StS).expand(len(StS), -1), StS.flatten(1, 2))
     largest = AtA.abs().sum(dim=2).max()
     AtA.diagonal(dim1=1, dim2=2).sub_((margin * tau * (1.0 + problem.gamma)) ** 2)
     failed = torch.linalg.cholesky_ex(AtA).info.max()
     cuts, size = torch.stack([failed.to(largest), largest]).tolist()
-    return cuts > 0, max(tau**2 / (4.0 * size), LEAST) if size > 0 else LEAST
+    bound = max(tau**2 / (4.0 * size), LEAST) if size > 0 else LEAST
+    return cuts > 0, max(4.0 ** floor(log(bound, 4.0)), LEAST)  # so that other fits have the same

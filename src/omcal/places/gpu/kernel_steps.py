@@ -35,10 +35,10 @@ def _block_numbers(*sizes: int, cuts: bool) -> int:
 
 
 class KernelSteps:
-    """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
+    """The updates of `Iteration.finish` for all active runs, after a pass."""
 
     def __init__(self, given: StepInputs) -> None:
-        tensors, work, problem, rule, cuts, least = given
+        tensors, problem, rule, cuts, least = given
         device, self._problem = tensors.G.device, problem
         (runs, m, c), V, n_faces = tensors.G.shape, tensors.H.shape[1], tensors.faces.shape[1]
         few, self._t = in_one_block(m, device, cuts=cuts), tensors
@@ -63,14 +63,14 @@ class KernelSteps:
         # Matrices that only one launch uses are faster in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._root = None if few else ProductRoot(self._work[:, m * m], m, cuts=cuts, least=least)
-        self._launches = [work, *self._small()]
+        self._launches = self._small()
 
     def __call__(self) -> None:
         for launch in self._launches:
             launch()
 
     def _small(self) -> list[Callable[[], None]]:
-        """Return the launches that follow a pass."""
+        """Return the launches of an iteration."""
         times = self._problem.small_steps
         if self._root is None:
             parts = [_MULTIPLIES | _DECOMPOSES] * times

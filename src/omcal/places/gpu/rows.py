@@ -79,8 +79,7 @@ class TorchRows(AbstractRows):
         return cls(TorchGraphs.from_host(graphs, resolve_device(device)), n_clusters, **options)
 
     def gram(self) -> Floats:
-        with working_on(self.device):
-            return self.together.gram(self.number, self._graphs.n_views)
+        return self.together.gram(self.number, self._graphs)
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         with working_on(self.device):
@@ -127,15 +126,18 @@ class RunBatch:
     def __init__(self, work: PlainPass | cuda.CudaPass, n_runs: int) -> None:
         self.work = work
         self.n_runs = n_runs
-        self.state: Any = None  # as `iteration` left it
+        self.states: dict[Any, Any] = {}  # of `iteration`
         self._grams: list[Floats] = []
         self._grams_there: Tensor = None
         self._outlook: Any = None
 
-    def gram(self, number: int, n_views: int) -> Floats:
+    def gram(self, number: int, graphs: TorchGraphs) -> Floats:
         """Return S_uᵀ S_v of a run, (V, V, m, m); all runs are fetched in one message."""
-        if not self._grams:
-            whole = self.work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
+        if self._grams:
+            return self._grams[number]
+        with working_on(graphs.device):
+            by_view = (graphs.n_views, graphs.n_anchors)
+            whole = self.work.gram().unflatten(2, by_view).unflatten(1, by_view)
             self._grams_there = there = whole.transpose(2, 3).contiguous()
             # Through page-locked memory, which is faster; PyTorch keeps it for the next fit.
             here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
