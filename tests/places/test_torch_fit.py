@@ -262,6 +262,17 @@ def test_values_that_are_not_finite_are_refused(device, scale, value):
         applied(rule, views, device, "labels")
 
 
+def test_views_that_are_refused_leave_the_random_numbers(device):
+    """A second attempt, with filled cells, draws the same."""
+    X = np.random.default_rng(0).normal(size=(1200, 40))
+    X[7, 1] = np.nan
+    place = OnDevices(tensor_views([X], device), SimpleNamespace(device=str(device)))
+    state = np.random.RandomState(0)
+    with pytest.raises(ValueError, match="NaN"):
+        place.learn(GraphSettings(2, 8, 2, "feature", "kmeans"), [state])
+    assert state.uniform() == np.random.RandomState(0).uniform()
+
+
 def test_given_anchors_are_checked(device):
     views = tensor_views(two_views(), device)
     settings = GraphSettings(3, 5, 2, "feature", [np.zeros((5, 6)), np.zeros((5, 8))])

@@ -110,19 +110,48 @@ def by_run(points: Tensor, widths: Sequence[int]) -> list[Chosen]:
     ]
 
 
+class SpanDraws:
+    """The random numbers of `anchors_in_span` that do not depend on the values of the views.
+
+    Attributes
+    ----------
+    rows : Array or None
+        Rows that all runs draw their samples from; None: all.
+    part : Array
+        Numbers of some of these rows.
+    start : Array
+        Random directions, a row per row of the part.
+    """
+
+    rows: Array | None
+    part: Array
+    start: Array
+
+    def draw(
+        self, views: DeviceViews, n_anchors: int, random_states: Sequence[np.random.RandomState]
+    ) -> None:
+        """Draw the numbers from the first random state."""
+        self.rows = span.shared_rows(views.n, n_anchors, random_states)
+        n = views.n if self.rows is None else len(self.rows)
+        size = min(kmeans.PART_PER_ANCHOR * n_anchors, n)
+        self.part = host_anchors.draw_rows(n, size, random_states[0])
+        number = min(n_anchors, size, sum(views.host.widths))
+        self.start = span.random_directions(size, number, random_states[0])
+
+
 def anchors_in_span(
     views: DeviceViews,
     scalings: list[Scaling],
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
-    rows: Array | None,
+    draws: SpanDraws,
 ) -> list[Chosen]:
     """Do `omcal.method.span.anchors_in_span` for dense views, from the same random numbers.
 
     Returns the anchors of each run, on the host and on the device; the host only draws numbers.
     """
-    X = scaled_rows(views, scalings, rows)
-    mean, E = _main_directions(X, n_anchors, random_states[0])
+    X = scaled_rows(views, scalings, draws.rows)
+    mean, E = _main_directions(X, draws)
     X -= mean
     drawn = [span.own_rows(len(X), n_anchors, random_state) for random_state in random_states]
     own = _sent(np.stack(drawn), X)
@@ -138,16 +167,13 @@ def anchors_in_span(
     return by_run(points, views.host.widths)
 
 
-def _main_directions(
-    X: Tensor, n_anchors: int, random_state: np.random.RandomState
-) -> tuple[Tensor, Tensor]:
+def _main_directions(X: Tensor, draws: SpanDraws) -> tuple[Tensor, Tensor]:
     """Return the mean of some rows, and the directions of their largest variance."""
-    size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
-    part = X.index_select(0, _sent(host_anchors.draw_rows(len(X), size, random_state), X))
+    part = X.index_select(0, _sent(draws.part, X))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
     part = part - mean
     size = torch.linalg.vector_norm(part, dim=1).max()
-    (E,) = _powers([part], min(n_anchors, *part.shape), [size], random_state)
+    (E,) = _powers([part], [draws.start], [size])
     return mean, E
 
 
@@ -180,7 +206,8 @@ def _near_one_span(
     away = [points - origin for points, origin in zip(wide, origins, strict=True)]
     sizes = [part.square().sum(dim=1).mean().sqrt() for part in away]
     inside, lost = [], []
-    directions = _powers(away, n_anchors, sizes, random_state)
+    starts = [span.random_directions(len(part), n_anchors, random_state) for part in away]
+    directions = _powers(away, starts, sizes)
     for origin, part, size, E in zip(origins, away, sizes, directions, strict=True):
         Z = part @ E
         lost.append(1 - (Z / size).square().sum() / (part / size).square().sum())
@@ -194,16 +221,12 @@ def _near_one_span(
 
 
 def _powers(
-    parts: Sequence[Tensor],
-    n: int,
-    sizes: Sequence[Tensor],
-    random_state: np.random.RandomState,
+    parts: Sequence[Tensor], starts: Sequence[Array], sizes: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Do `omcal.method.span._powers` for each X.
+    """Do `omcal.method.span._powers` for each X, from random directions.
 
     `sizes` are typical lengths of the rows, which keep the powers in range.
     """
-    starts = [span.random_directions(len(X), n, random_state) for X in parts]
     shares = [torch.where(size > 0, size, 1) for size in sizes]
     given = zip(parts, starts, shares, strict=True)
     found = [X.T @ (_sent(R, X).to(X) / size) for X, R, size in given]

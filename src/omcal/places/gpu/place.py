@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from omcal.method.solver import Solution
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
-from omcal.places.gpu.anchors import Chosen, anchors_in_span, choose_for_runs
+from omcal.places.gpu.anchors import Chosen, SpanDraws, anchors_in_span, choose_for_runs
 from omcal.places.gpu.devices import explaining_out_of_memory, resolve_device, working_on
-from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
+from omcal.places.gpu.graph import GraphMaker, TorchGraphs
 from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
@@ -62,26 +62,31 @@ class OnDevices(Place):
     ) -> list[GraphModel]:
         views, n_bytes = self._views, self._row_bytes(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
-            scalings = fit_scalings(views, settings.scale)
             if span_pays(views.n, self.views.widths, settings, len(random_states)):
-                return self._learn_in_span(scalings, settings, random_states)
+                return self._learn_in_span(settings, random_states)
+            scalings = fit_scalings(views, settings.scale)
             how = (settings.n_anchors, settings.anchors)
             return _models(
                 scalings, settings, choose_for_runs(views, scalings, *how, random_states)
             )
 
     def _learn_in_span(
-        self,
-        scalings: list[Scaling],
-        settings: GraphSettings,
-        random_states: Sequence[np.random.RandomState],
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
     ) -> list[GraphModel]:
         """Return graph models whose anchors lie in one span of few directions."""
         views, m = self._views, settings.n_anchors
-        rows = shared_rows(views.n, m, random_states)
         if views.sparse or self.views.present is not None:
+            scalings = fit_scalings(views, settings.scale)
+            rows = shared_rows(views.n, m, random_states)
             return learned_in_span(self.views, scalings, settings, random_states, rows)
-        found = anchors_in_span(views, scalings, m, random_states, rows)
+        draws, before = SpanDraws(), random_states[0].get_state()
+        try:
+            meanwhile = partial(draws.draw, views, m, random_states)
+            scalings = fit_scalings(views, settings.scale, meanwhile)
+        except BaseException:  # a second attempt with filled cells draws the same
+            random_states[0].set_state(before)
+            raise
+        found = anchors_in_span(views, scalings, m, random_states, draws)
         # On a device, sharing a product of the rows would save less time than it takes.
         return _models(scalings, settings, found)
 
@@ -132,9 +137,11 @@ class OnDevices(Place):
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
-            graphs = anchor_graphs(views, learned, rows)
+            make = GraphMaker(views, learned)
             where = {"labels_on_host": on_host, "joins_there": len(self._devices) == 1}
-            return TorchRows.of_runs(graphs, settings.n_clusters, **where)
+            found = TorchRows.of_runs(make(rows), settings.n_clusters, **where)
+            make.check()
+            return found
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from omcal.places.gpu.views import DeviceView, DeviceViews
 
 
-def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
-    """Fit the scaling of each view in one read, which also finds NaN and infinity."""
+def fit_scalings(
+    views: Sequence[DeviceView], scale: Scale, meanwhile: Callable[[], Any] = lambda: None
+) -> list[Scaling]:
+    """Fit the scaling of each view in one read, which also finds NaN and infinity.
+
+    The host calls `meanwhile` once, while the device reads.
+    """
     kinds = _kinds([view for view in views if scale_of(scale, view.name) == "auto"])
     drafts = [_draft(view, scale, kinds.get(view.name)) for view in views]
-    found = scan(views, drafts)
+    found = scan(views, drafts, meanwhile)
     return [draft.finish(seen) for draft, seen in zip(drafts, found, strict=True)]
 
 
@@ -52,7 +57,11 @@ def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> ScalingPlan:
     return ScalingPlan.of(view.host, scale, sample, kind)
 
 
-def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Moments | None]:
+def scan(
+    views: Sequence[DeviceView],
+    drafts: Sequence[ScalingPlan],
+    meanwhile: Callable[[], Any] = lambda: None,
+) -> list[Moments | None]:
     """Return the moments that each plan asks for; raise for NaN and infinity."""
     found: list[Moments | None] = [None] * len(views)
     there = []  # in device memory, to be fetched together
@@ -65,6 +74,7 @@ def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Mom
         elif draft.looks:
             parts = (_block_moments(block) for block in _blocks_seen(view, draft))
             found[v] = reduce(add, parts, Moments.none(view.width))
+    meanwhile()
     if there:
         numbers = torch.cat([part for _, part in there]).cpu().numpy()
         both = np.split(numbers, np.cumsum([len(part) for _, part in there])[:-1])
