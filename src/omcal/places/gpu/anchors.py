@@ -110,33 +110,20 @@ def by_run(points: Tensor, widths: Sequence[int]) -> list[Chosen]:
     ]
 
 
-class SpanDraws:
-    """The random numbers of `anchors_in_span` that do not depend on the values of the views.
+def first_draws(
+    views: DeviceViews, n_anchors: int, random_states: Sequence[np.random.RandomState]
+) -> tuple[Array | None, Array, Array]:
+    """Draw what `anchors_in_span` needs first, whatever the values of the views.
 
-    Attributes
-    ----------
-    rows : Array or None
-        Rows that all runs draw their samples from; None: all.
-    part : Array
-        Numbers of some of these rows.
-    start : Array
-        Random directions, a row per row of the part.
+    These are the rows that all runs share (None: all), numbers of some of them, and a random
+    direction for each of the latter.
     """
-
-    rows: Array | None
-    part: Array
-    start: Array
-
-    def draw(
-        self, views: DeviceViews, n_anchors: int, random_states: Sequence[np.random.RandomState]
-    ) -> None:
-        """Draw the numbers from the first random state."""
-        self.rows = span.shared_rows(views.n, n_anchors, random_states)
-        n = views.n if self.rows is None else len(self.rows)
-        size = min(kmeans.PART_PER_ANCHOR * n_anchors, n)
-        self.part = host_anchors.draw_rows(n, size, random_states[0])
-        number = min(n_anchors, size, sum(views.host.widths))
-        self.start = span.random_directions(size, number, random_states[0])
+    rows, state = span.shared_rows(views.n, n_anchors, random_states), random_states[0]
+    n = views.n if rows is None else len(rows)
+    size = min(kmeans.PART_PER_ANCHOR * n_anchors, n)
+    part = host_anchors.draw_rows(n, size, state)
+    number = min(n_anchors, size, sum(views.host.widths))
+    return rows, part, span.random_directions(size, number, state)
 
 
 def anchors_in_span(
@@ -144,14 +131,16 @@ def anchors_in_span(
     scalings: list[Scaling],
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
-    draws: SpanDraws,
+    rows: Array | None,
+    part: Array,
+    start: Array,
 ) -> list[Chosen]:
-    """Do `omcal.method.span.anchors_in_span` for dense views, from the same random numbers.
+    """Do `omcal.method.span.anchors_in_span` for dense views, after `first_draws`.
 
     Returns the anchors of each run, on the host and on the device; the host only draws numbers.
     """
-    X = scaled_rows(views, scalings, draws.rows)
-    mean, E = _main_directions(X, draws)
+    X = scaled_rows(views, scalings, rows)
+    mean, E = _main_directions(X, part, start)
     X -= mean
     drawn = [span.own_rows(len(X), n_anchors, random_state) for random_state in random_states]
     own = _sent(np.stack(drawn), X)
@@ -167,13 +156,13 @@ def anchors_in_span(
     return by_run(points, views.host.widths)
 
 
-def _main_directions(X: Tensor, draws: SpanDraws) -> tuple[Tensor, Tensor]:
+def _main_directions(X: Tensor, some: Array, start: Array) -> tuple[Tensor, Tensor]:
     """Return the mean of some rows, and the directions of their largest variance."""
-    part = X.index_select(0, _sent(draws.part, X))
+    part = X.index_select(0, _sent(some, X))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
     part = part - mean
     size = torch.linalg.vector_norm(part, dim=1).max()
-    (E,) = _powers([part], [draws.start], [size])
+    (E,) = _powers([part], [start], [size])
     return mean, E
 
 

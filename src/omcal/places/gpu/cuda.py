@@ -54,7 +54,7 @@ class CudaPass:
         self._graphs, self._F, self._c = graphs, F, int(F.shape[-1])
         self.in_cuda = in_shared_memory(graphs, F)  # and so are the small steps
         self.columns = max(16, 1 << (self._c - 1).bit_length()) if self.in_cuda else self._c
-        self.dtype, self.shape = F.dtype, F.shape
+        self.dtype = F.dtype
         work: Any = CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
         self.sweep, self.bound = work.sweep, work.bound
 

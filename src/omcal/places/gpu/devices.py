@@ -18,7 +18,6 @@ from omcal.machine.process import ProcessSetting
 from omcal.machine.torch import Device, Tensor, torch_dtype
 
 _RECORDING = Lock()  # one thread at a time
-_WARM: set[Any] = set()  # kinds of recordings whose kernels are loaded
 _ALIGNED = 16  # bytes
 
 
@@ -109,14 +108,11 @@ class Repeated:
 
     On a GPU the second call is recorded as a CUDA graph, and later calls replay it: launching
     kernels of a few microseconds one by one takes longer than running them. The first call is not
-    recorded, so that nothing is loaded or compiled during the recording, unless this process has
-    already recorded one of the same `kind`.
+    recorded, so that nothing is loaded or compiled during the recording.
     """
 
-    def __init__(self, work: Callable[[], None], device: Device, kind: Any = None) -> None:
-        self._work, self._device = work, device
-        self._kind = None if kind is None else (device, kind)
-        self._warm = self._kind in _WARM
+    def __init__(self, work: Callable[[], None], device: Device) -> None:
+        self._work, self._device, self._warm = work, device, False
         self._recording: Any = None
 
     def __call__(self) -> None:
@@ -127,8 +123,6 @@ class Repeated:
             return
         self._warm = True
         self._work()
-        if self._kind is not None:
-            _WARM.add(self._kind)
 
     def _record(self) -> Any:
         stream = _recording_stream(self._device)

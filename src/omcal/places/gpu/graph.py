@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,13 +158,16 @@ class GraphMaker:
 
 
 def anchor_graphs(
-    views: DeviceViews, learned: Sequence[GraphModel], rows: slice = slice(None)
-) -> TorchGraphs:
-    """Return the checked graphs of the rows in each run."""
+    views: DeviceViews,
+    learned: Sequence[GraphModel],
+    rows: slice = slice(None),
+    use: Callable[[TorchGraphs], Any] = lambda graphs: graphs,
+) -> Any:
+    """Return what `use` makes of the graphs of the rows in each run, which are then checked."""
     make = GraphMaker(views, learned)
-    graphs = make(rows)
+    found = use(make(rows))
     make.check()
-    return graphs
+    return found
 
 
 class _ByProducts:

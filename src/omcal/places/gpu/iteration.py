@@ -202,9 +202,8 @@ class _State:
         )
         # The steps hold no reference to this object, so that its memory is freed with it.
         steps = kind(StepInputs(tensors, problem, rule, cuts, least))
-        self._same = (kind, *shape, *of_pass, rule, problem.accelerate, cuts)
         self._records = kind is BatchedSteps  # of the others, only roots are many launches
-        self._steps = Repeated(steps, device, self._same) if self._records else steps
+        self._steps = Repeated(steps, device) if self._records else steps
 
     @classmethod
     def of(
@@ -227,8 +226,7 @@ class _State:
         self._key = key
         self._slots.zero_()
         launch = work.bound(self._packed, self.sums, self._goes_on)
-        same = (*self._same, *work.shape)
-        self._pass = Repeated(launch, self._slots.device, same) if self._records else launch
+        self._pass = Repeated(launch, self._slots.device) if self._records else launch
         self._begun: list[int] = []  # runs whose slots are staged
         self._fetched: Floats | None = None  # what is kept of all runs, since the last launch
         self._launched = self._heard = 0

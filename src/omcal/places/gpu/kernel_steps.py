@@ -77,8 +77,7 @@ class KernelSteps:
             parts[0] |= _TURNS
             parts[-1] |= _ENDS
             return [self._bound(some) for some in parts]
-        kind = (ProductRoot, len(self._t.G), self._t.G.shape[1], self._root.projector is None)
-        recorded = Repeated(self._root, self._t.G.device, kind)
+        recorded = Repeated(self._root, self._t.G.device)
         root: list[Callable[[], None]] = [recorded] if self._problem.tau > 0 else []
         again = [*root, self._bound(_SHRINKS | _MULTIPLIES)] * (times - 1)
         return [self._bound(_TURNS | _MULTIPLIES), *again, *root, self._bound(_SHRINKS | _ENDS)]

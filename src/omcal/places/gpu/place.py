@@ -21,9 +21,9 @@ from omcal.method.solver import Solution
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
-from omcal.places.gpu.anchors import Chosen, SpanDraws, anchors_in_span, choose_for_runs
+from omcal.places.gpu.anchors import Chosen, anchors_in_span, choose_for_runs, first_draws
 from omcal.places.gpu.devices import explaining_out_of_memory, resolve_device, working_on
-from omcal.places.gpu.graph import GraphMaker, TorchGraphs
+from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
 from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
@@ -79,14 +79,14 @@ class OnDevices(Place):
             scalings = fit_scalings(views, settings.scale)
             rows = shared_rows(views.n, m, random_states)
             return learned_in_span(self.views, scalings, settings, random_states, rows)
-        draws, before = SpanDraws(), random_states[0].get_state()
+        before, drawn = random_states[0].get_state(), list[Any]()
         try:
-            meanwhile = partial(draws.draw, views, m, random_states)
-            scalings = fit_scalings(views, settings.scale, meanwhile)
+            draw = partial(first_draws, views, m, random_states)
+            scalings = fit_scalings(views, settings.scale, lambda: drawn.extend(draw()))
         except BaseException:  # a second attempt with filled cells draws the same
             random_states[0].set_state(before)
             raise
-        found = anchors_in_span(views, scalings, m, random_states, draws)
+        found = anchors_in_span(views, scalings, m, random_states, *drawn)
         # On a device, sharing a product of the rows would save less time than it takes.
         return _models(scalings, settings, found)
 
@@ -137,10 +137,11 @@ class OnDevices(Place):
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
-            make = GraphMaker(views, learned)
-            where = {"labels_on_host": on_host, "joins_there": len(self._devices) == 1}
-            found = TorchRows.of_runs(make(rows), settings.n_clusters, **where)
-            make.check()
+            joins, c = len(self._devices) == 1, settings.n_clusters
+            of_runs = partial(
+                TorchRows.of_runs, n_clusters=c, labels_on_host=on_host, joins_there=joins
+            )
+            found: list[TorchRows] = anchor_graphs(views, learned, rows, of_runs)
             return found
 
     def apply(

@@ -23,7 +23,7 @@ class PlainPass:
             graphs = TorchGraphs(graphs.indices[None], graphs.weights[None], graphs.n_anchors)
         self._graphs = graphs
         self._F = F if F.ndim == 3 else F[None]
-        self.columns, self.shape = int(F.shape[-1]), F.shape
+        self.columns = int(F.shape[-1])
         self.dtype = wide_type(F.device)
         self._width = graphs.n_views * graphs.n_anchors
         self._block = max(1, block_entries(F.device) // (graphs.n_runs * self._width))
