@@ -26,7 +26,7 @@ from speed import MNIST_WIDTHS, clustered_views
 from omcal import OMCAL, Consensus
 from omcal.machine import compiled, tall_skinny, threads
 from omcal.machine.threads import thread_count
-from omcal.method import anchors, graph, kmeans, scaling, vectors
+from omcal.method import anchors, graph, kmeans, scaling, span, vectors
 from omcal.places import memory
 
 # Shapes: samples, widths, clusters, runs.
@@ -100,6 +100,9 @@ MECHANISMS: dict[str, Callable[[], list[Any]]] = {
         patch.object(vectors.Vectors, "among_themselves", property(lambda self: self)),
     ],
     "few directions of wide rows": lambda: [patch.object(memory, "span_pays", no)],
+    "part of the rows in first powers": lambda: [
+        patch.object(span, "row_steps", lambda n, number: [1] * (span.POWERS + 1))
+    ],
     "search of short rows": lambda: [patch.object(graph, "_SHORT_ROW", 0)],
     "smallest one by one": lambda: [patch.object(graph, "_FEW_NEIGHBOURS", 0)],
     "one BLAS thread": lambda: [

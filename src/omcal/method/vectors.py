@@ -168,7 +168,8 @@ class Vectors(Points):
         if self.n * len(centres) <= _FEW_MEMBERS:
             member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
         else:
-            member = members(labels, len(centres), self.X.dtype)
+            sparse_rows = sparse.issparse(self.X)
+            member = members(labels, len(centres), self.X.dtype if sparse_rows else np.float64)
             if max(self.X.size, centres.size) > _MANY_NUMBERS:
                 size = -(-len(centres) // _SHARES_OF_MEANS)
         counts = self._counts(labels, len(centres)).astype(self.X.dtype)
@@ -195,7 +196,7 @@ class Vectors(Points):
             member_sums_kernel(self.X, member.indices, member.indptr, sums)
             return sums
         if self.X.shape[1] <= _NARROW:
-            return np.asarray(member.astype(np.float64) @ self.X)
+            return np.asarray(member @ self.X)
         for total, (first, last) in zip(sums, pairwise(member.indptr), strict=True):
             self.X[member.indices[first:last]].sum(axis=0, dtype=np.float64, out=total)
         return sums

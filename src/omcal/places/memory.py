@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.machine import compiled as kernels
 from omcal.machine.arrays import Array, Floats
@@ -201,7 +202,7 @@ class MemoryRows(AbstractRows):
 def _gram(graphs: AnchorGraphs) -> Floats:
     V, m = graphs.n_views, graphs.n_anchors
     S = graphs.side_by_side().astype(np.float64)
-    joint = (S.T.tocsr() @ S).toarray()
+    joint = safe_sparse_dot(S.T.tocsr(), S, dense_output=True)
     return np.ascontiguousarray(joint.reshape(V, m, V, m).swapaxes(1, 2))
 
 

@@ -216,19 +216,21 @@ def _powers(
 
     `sizes` are typical lengths of the rows, which keep the powers in range.
     """
+    if not parts:
+        return []
+    first, *steps = span.row_steps(len(parts[0]), starts[0].shape[1])  # all have as many rows
+    some = [X[::first] for X in parts]
     shares = [torch.where(size > 0, size, 1) for size in sizes]
-    given = zip(parts, starts, shares, strict=True)
+    given = zip(some, starts, shares, strict=True)
     found = [X.T @ (_sent(R, X).to(X) / size) for X, R, size in given]
-    for _ in range(span.POWERS):
-        given = zip(parts, found, shares, strict=True)
+    for step in steps:
+        given = zip([X[::step] for X in parts], found, shares, strict=True)
         found = _orthonormal([X.T @ ((X @ E) / size) for X, E, size in given])
     return found
 
 
 def _orthonormal(parts: Sequence[Tensor]) -> list[Tensor]:
     """Return orthonormal columns with the same span, by a Cholesky factor for all parts at once."""
-    if not parts:
-        return []
     wide = [P.to(wide_type(P.device)) for P in parts]
     bases = span_basis(torch.stack([P.T @ P for P in wide]), wide[0].dtype)
     return [(P @ B).to(part) for part, P, B in zip(parts, wide, bases, strict=True)]
