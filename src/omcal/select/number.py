@@ -317,7 +317,7 @@ def _tested(search: _Search, scaled: list[Matrix], *, one_is_possible: bool) -> 
     """Return the result, its best number tested against data without clusters."""
     numbers, score, best = search.numbers, search.score, search.best
     labels = search.levels[numbers[best]].labels
-    some = complete_sample(len(labels), None, sample_size(len(labels), numbers[best]))
+    some = complete_sample(len(labels), None, sample_size(numbers[best]))
     structure = find_structure([X[some] for X in scaled], labels[some])
     separated = structure is None or structure.found
     has_structure = separated or search.exceeds_chance(numbers[best])
