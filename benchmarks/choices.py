@@ -19,10 +19,12 @@ import labelled_sets as sets
 import numpy as np
 
 import omcal.method.new_samples
+import omcal.method.span
 from omcal import OMCAL, Consensus
 from omcal.method.anchors import SAMPLE_PER_ANCHOR as ROWS_PER_ANCHOR
 from omcal.method.settings import default_n_anchors
 
+ROW_STEPS = omcal.method.span.row_steps
 Changes = Callable[[int, int], dict[str, Any]]  # of n and c
 
 
@@ -59,6 +61,9 @@ CHOICES: dict[str, Changes] = {
     "start: random": lambda n, c: {"init": "random"},
     "anchors: kmeans-full": lambda n, c: {"anchors": "kmeans-full"},
     "anchors: random": lambda n, c: {"anchors": "random"},
+    "directions: all rows": lambda n, c: {
+        "row_steps": lambda rows, number: [1] * (omcal.method.span.POWERS + 1)
+    },
     "rows per anchor: 128": lambda n, c: {"rows": 128},
     "rows per anchor: 64": lambda n, c: {"rows": 64},
     "rows per anchor: 32": lambda n, c: {"rows": 32},
@@ -79,6 +84,7 @@ def work(name: str, choice: str, seed: int, folder: str) -> sets.Record:
     runs, rows = changes.pop("runs", 1), changes.pop("rows", ROWS_PER_ANCHOR)
     for module in (omcal.method.anchors, omcal.method.span, omcal.method.new_samples):
         module.SAMPLE_PER_ANCHOR = rows  # no parameter
+    omcal.method.span.row_steps = changes.pop("row_steps", ROW_STEPS)
 
     def make(c: int, seed: int) -> Any:
         if runs > 1:
