@@ -112,13 +112,13 @@ def test_views_that_contradict(member, rng, other):
 @pytest.mark.parametrize("n_views", [2, 3])
 def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     """The result is a bit of each, and the clusters show in none of them."""
-    clustered, groups_alone = [], doubts_module._groups_alone
+    clustered, spectral_refits = [], doubts_module.spectral_refits
 
-    def counted(model, graphs):
+    def counted(graphs, *how):
         clustered.append(graphs)
-        return groups_alone(model, graphs)
+        return spectral_refits(graphs, *how)
 
-    monkeypatch.setattr(doubts_module, "_groups_alone", counted)
+    monkeypatch.setattr(doubts_module, "spectral_refits", counted)
     rng = np.random.default_rng(29)
     views = [groups(rng.integers(7, size=200), 20, rng, distance=0.8) for _ in range(n_views)]
     one = OMCAL(7, random_state=0)

@@ -14,20 +14,18 @@ from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.points import members
-from omcal.method.starts import spectral_bases
 from omcal.metrics import ari
 from omcal.model.structure import Structure, structure_at
 from omcal.model.subset_fits import (
     cosines_within,
     explained_shares,
     for_views,
-    refit,
+    spectral_refits,
     view_products,
 )
 from omcal.model.tabular import html_table
 from omcal.model.view_effects import ignored_views, same_views
 from omcal.places.base import Place, SampledGraphs, sample_rows
-from omcal.places.memory import MemoryRows
 from omcal.places.team import SOLO, Team
 from omcal.views.missing import Gaps
 from omcal.views.mixed import column_starts
@@ -331,10 +329,13 @@ def _about_contradictions(
     if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
         return
     shares = explained_shares(graphs, labels)
+    problem = model._problem(len(model.view_names_))
 
     def groups(at: int) -> Array:
         if views[at] not in alone:
-            alone[views[at]] = _groups_alone(model, graphs.of_views([at]))
+            c, one = model.n_clusters_, graphs.of_views([at])
+            (fit,) = spectral_refits(one, for_views(problem, [0]), [c])
+            alone[views[at]] = fit.labels
         return alone[views[at]]
 
     # The groups of a view explain at most all of its graph, so explaining half of it is enough.
@@ -349,13 +350,6 @@ def _about_contradictions(
                 f"{explained_alone:.0%}",
                 "cluster it by itself, or leave it out",
             )
-
-
-def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
-    """Return the clusters of a single view."""
-    (start,) = spectral_bases(MemoryRows(graphs, 1).gram()[0], model.n_clusters_)
-    problem = for_views(model._problem(len(model.view_names_)), [0])
-    return refit(graphs, start, problem, view_products(graphs)).labels
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:

@@ -5,7 +5,7 @@ Scalings and anchors stay, so such a fit costs only a few passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,10 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.rows import Sums
 from omcal.method.solver import MOST_MOMENTUM, Problem
+from omcal.method.starts import rotated_basis
 from omcal.method.updates import stack_by_view, weighted_sum
 from omcal.method.weights import normalized, uses_z
+from omcal.model.stream import weighted_graph
 from omcal.places.data_scan import stacked
 from omcal.places.memory import LARGEST_KEPT
 from omcal.views.reading import read_views
@@ -123,6 +125,16 @@ def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
         if (labels != before).mean() <= max(_SETTLED, problem.tol):
             break
     return Refit(labels, F, G, alpha)
+
+
+def spectral_refits(
+    graphs: AnchorGraphs, problem: Problem, numbers: Sequence[int]
+) -> Iterator[Refit]:
+    """Yield the refit for each number of clusters, from leading eigenvectors of AᵀA."""
+    A, H = weighted_graph(graphs, problem.alpha), view_products(graphs)
+    vectors = np.linalg.eigh(A.T @ A)[1]
+    for c in numbers:
+        yield refit(graphs, rotated_basis(vectors[:, -c:]), problem, H)
 
 
 def most_steps(n_clusters: int) -> int:

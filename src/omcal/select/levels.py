@@ -18,19 +18,16 @@ from joblib import Parallel, delayed
 from omcal.machine.arrays import Array
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR, cut, draw_rows
-from omcal.method.graph import AnchorGraphs
 from omcal.method.kmeans import lloyd, start_rows, trials
 from omcal.method.new_samples import GraphModel, joined_graph
 from omcal.method.rows import Assignment, second
 from omcal.method.scaling import Scaling
 from omcal.method.settings import default_n_anchors, start_weights
 from omcal.method.solver import Problem
-from omcal.method.starts import rotated_basis
 from omcal.method.vectors import Vectors
 from omcal.metrics import ari
-from omcal.model.stream import weighted_graph
 from omcal.model.structure import few_directions
-from omcal.model.subset_fits import refit, view_products
+from omcal.model.subset_fits import spectral_refits
 from omcal.views.view import View, Views
 
 _JOINT_DIRECTIONS = 64  # directions of all views together, for the k-means of the anchors
@@ -91,7 +88,8 @@ class Runs:
         steps = _STEPS if band[-1] <= _FEW_CLUSTERS else _STEPS_OF_MANY
         problem = Problem(0.0, 0.0, weighting, alpha, steps, tol=0.0)
         problem = problem.without(model.uninformative)
-        return _solved(model.graphs(views), problem, numbers)
+        fits = spectral_refits(model.graphs(views), problem, numbers)
+        return [Assignment(one.labels, 0, *second(one.F, one.labels)) for one in fits]
 
     def _anchors(self, m: int, state: np.random.RandomState) -> list[Array]:
         """Return m anchors per view: the means of clusters in the joint directions of all views.
@@ -109,22 +107,12 @@ class Runs:
         return cut(table.means(labels, self._table.X[:m]), self._views)
 
 
-def _solved(graphs: AnchorGraphs, problem: Problem, numbers: Sequence[int]) -> list[Assignment]:
-    """Return the clusters of each number, from the leading eigenvectors of AᵀA."""
-    A, H, found = weighted_graph(graphs, problem.alpha), view_products(graphs), []
-    vectors = np.linalg.eigh(A.T @ A)[1]
-    for c in numbers:
-        best = refit(graphs, rotated_basis(vectors[:, -c:]), problem, H)
-        found.append(Assignment(best.labels, 0, *second(best.F, best.labels)))
-    return found
-
-
 def combined(runs: Sequence[Assignment], c: int) -> Array:
     """Return the labels of the runs combined into c clusters, as in `Consensus`."""
     if sum(len(np.unique(run.labels)) for run in runs) <= c:
         return np.asarray(runs[0].labels)
     problem = Problem(0.0, 0.0, "fixed", np.ones(1), _JOINT_STEPS, tol=0.0)
-    (joint,) = _solved(joined_graph(runs, c), problem, [c])
+    (joint,) = spectral_refits(joined_graph(runs, c), problem, [c])
     return np.asarray(joint.labels)
 
 
