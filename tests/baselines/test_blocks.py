@@ -26,10 +26,10 @@ from omcal.baselines._graphs import (
 )
 from omcal.baselines._linalg import (
     minmax_features,
-    procrustes,
     scaled,
 )
 from omcal.method.simplex import project_simplex
+from omcal.method.updates import orthogonal_factor
 
 
 @pytest.fixture
@@ -308,16 +308,16 @@ def test_labels_of_equal_rows():
 
 
 @pytest.mark.parametrize("shape", [(8, 3), (4, 4), (3, 6)])
-def test_procrustes_reaches_the_sum_of_singular_values(shape, rng):
+def test_orthogonal_factors_reach_the_sum_of_singular_values(shape, rng):
     N = rng.randn(*shape)
-    G = procrustes(N)
+    G = orthogonal_factor(N)
     narrow = G if shape[0] >= shape[1] else G.T
     np.testing.assert_allclose(narrow.T @ narrow, np.eye(min(shape)), atol=1e-14)
     np.testing.assert_allclose(np.sum(G * N), linalg.svdvals(N).sum())
 
 
-def test_procrustes_of_zero_is_the_identity():
-    np.testing.assert_array_equal(procrustes(np.zeros((4, 2))), np.eye(4, 2))
+def test_the_orthogonal_factor_of_zero_is_the_identity():
+    np.testing.assert_array_equal(orthogonal_factor(np.zeros((4, 2))), np.eye(4, 2))
 
 
 def test_scalings(rng):

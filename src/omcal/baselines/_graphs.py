@@ -14,11 +14,12 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
-from omcal.baselines._linalg import centred, inverse_root, sparse_rows, squared_distances
+from omcal.baselines._linalg import centred, sparse_rows, squared_distances
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import anchor_weights, nearest_columns
+from omcal.method.row_steps import inverse_root
 from omcal.views.view import Matrix
 
 _BLOCK_ENTRIES = 1 << 22

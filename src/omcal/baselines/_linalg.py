@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, optimize, sparse
 from sklearn.metrics import euclidean_distances
-from sklearn.preprocessing import maxabs_scale
+from sklearn.preprocessing import maxabs_scale, minmax_scale
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array, Floats
@@ -95,26 +95,9 @@ def narrow(X: Matrix) -> Matrix:
     return vectors[:, first:] * np.sqrt(np.maximum(values[first:], 0))
 
 
-def procrustes(N: Array) -> Floats:
-    """Return the G with orthonormal columns (rows, where N is wide) that maximises tr(GᵀN).
-
-    For a zero matrix every G is optimal; the first columns of the identity are returned.
-    """
-    if not np.any(N):
-        return np.eye(*N.shape)
-    U, _, Vt = np.linalg.svd(N, full_matrices=False)
-    return np.asarray(U @ Vt)
-
-
 def sum_of_squares(M: Any) -> float:
     """Return |M|², the squared Frobenius norm of an array."""
     return float(np.vdot(M, M))
-
-
-def inverse_root(d: Array) -> Floats:
-    """Return 1 / √d, and 0 where d is not positive."""
-    positive = d > 0
-    return np.where(positive, 1 / np.sqrt(np.where(positive, d, 1.0)), 0.0)
 
 
 def scaled(X: Matrix, scale: Scale) -> Matrix:
@@ -132,8 +115,7 @@ def minmax_features(X: Matrix) -> Matrix:
         if X.min(axis=0).nnz == 0:
             return maxabs_scale(X)
         X = X.toarray()
-    width = np.ptp(X, axis=0)
-    return (X - X.min(axis=0)) / np.where(width > 0, width, 1.0)
+    return minmax_scale(X)
 
 
 def side_by_side(arrays: list[Matrix]) -> Matrix:

@@ -15,13 +15,13 @@ from omcal.baselines._graphs import kmeans_labels
 from omcal.baselines._linalg import (
     as_floats,
     column_sums,
-    inverse_root,
     refill_empty,
     row_sums,
     squared_norms,
 )
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
+from omcal.method.row_steps import inverse_root
 from omcal.views.view import Matrix, Views
 
 Sweep: TypeAlias = tuple[Array, Array, Array, float]  # labels p and q, S, the objective

@@ -15,9 +15,10 @@ from sklearn.preprocessing import normalize
 
 from omcal.baselines._base import Baseline
 from omcal.baselines._graphs import largest_eigenvectors
-from omcal.baselines._linalg import inverse_root, narrow, narrow_bytes, one_hot
+from omcal.baselines._linalg import narrow, narrow_bytes, one_hot
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import parameter
+from omcal.method.row_steps import inverse_root
 from omcal.views.view import Matrix, Views
 
 _MOST_BASE_CLUSTERS = 100  # in one partition

@@ -11,16 +11,22 @@ from scipy import linalg
 from scipy.spatial.distance import cdist
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import kmeans_labels, neighbor_graph, normalized_adjacency
+from omcal.baselines._graphs import (
+    closed_form_weights,
+    kmeans_labels,
+    neighbor_graph,
+    normalized_adjacency,
+)
 from omcal.baselines._linalg import (
     box_least_squares,
     left_singular_vectors,
+    sparse_rows,
     standardized,
     sum_of_squares,
 )
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive, parameter
-from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
+from omcal.method.graph import AnchorGraphs, nearest_columns
 from omcal.method.solver import Problem, Solution, solve
 from omcal.places.memory import MemoryRows
 from omcal.views.view import Views
@@ -198,10 +204,8 @@ def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]
         return np.ones((len(X), 1)), float(distances.sum())
     k = min(k, m - 1)
     nearest, d = nearest_columns(distances, k + 1)
-    weights = anchor_weights(d, 16 * np.finfo(np.float64).eps * d[:, -1])
-    S = np.zeros((len(X), m))
-    np.put_along_axis(S, nearest[:, :-1], weights, axis=1)
-    ridge = (k * d[:, -1] - d[:, :-1].sum(axis=1)) / 2
+    weights, ridge = closed_form_weights(d)
+    S = sparse_rows(nearest[:, :-1], weights, m).toarray()
     cost = np.vdot(d[:, :-1], weights) + ridge @ np.square(weights).sum(axis=1)
     return S, float(cost)
 

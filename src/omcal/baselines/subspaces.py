@@ -13,7 +13,6 @@ from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._graphs import kmeans_labels
 from omcal.baselines._linalg import (
     left_singular_vectors,
-    procrustes,
     scaled,
     standardized,
     sum_of_squares,
@@ -21,6 +20,7 @@ from omcal.baselines._linalg import (
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive, parameter
 from omcal.method.simplex import project_simplex
+from omcal.method.updates import orthogonal_factor
 from omcal.views.view import Views
 
 
@@ -115,10 +115,10 @@ def factorize(
     Z_joined = Z
     objective = []
     for _ in range(max_iter):
-        W = [procrustes(x.T @ Z @ A.T) for x in X]
+        W = [orthogonal_factor(x.T @ Z @ A.T) for x in X]
         projected: Any = sum(x @ w for x, w in zip(X, W, strict=True))
-        A = procrustes(projected.T @ Z)
-        D = procrustes(joined.T @ Z_joined)
+        A = orthogonal_factor(projected.T @ Z)
+        D = orthogonal_factor(joined.T @ Z_joined)
         gram = lam1 * Z_joined.T @ Z_joined + lam2 * eye
         Q = np.linalg.solve(gram, lam1 * Z_joined.T @ Z).T
         gram = lam1 * Q.T @ Q + (tau + lam1) * eye
@@ -252,12 +252,12 @@ class Descent:
             self._refresh_suffixes(chain)
             cross = x.T @ self.Z
             for level, suffix in enumerate(self.suffixes):
-                chain[level] = procrustes(cross @ suffix.T)
+                chain[level] = orthogonal_factor(cross @ suffix.T)
                 cross = chain[level].T @ cross
         bases = [reduce(np.matmul, chain) for chain in self.chains]
         a2 = self.weights**2
         projected: Any = sum(w * (x @ P) for w, x, P in zip(a2, self.X, bases, strict=True))
-        self.A = procrustes(projected.T @ self.Z)
+        self.A = orthogonal_factor(projected.T @ self.Z)
         self.Z = project_simplex(projected @ self.A / a2.sum())
         fits = [_misfit(x, self.Z, P @ self.A) for x, P in zip(self.X, bases, strict=True)]
         residuals = np.array(fits)

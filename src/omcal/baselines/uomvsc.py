@@ -17,9 +17,10 @@ from omcal.baselines._graphs import (
     neighbor_graph,
     normalized_adjacency,
 )
-from omcal.baselines._linalg import minmax_features, procrustes, side_by_side
+from omcal.baselines._linalg import minmax_features, side_by_side
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Range, parameter
+from omcal.method.updates import orthogonal_factor
 from omcal.views.view import Matrix, View, Views
 
 _EPS = np.finfo(np.float64).eps
@@ -97,7 +98,7 @@ class UOMvSC(MultiViewBaseline):
         H = largest_eigenvectors(A, self.n_clusters)[1]
         labels = kmeans_labels(normalize(H), self.n_clusters, random_state, self.n_init)
         if self.align:
-            H = procrustes(A @ indicator(labels, self.n_clusters))
+            H = orthogonal_factor(A @ indicator(labels, self.n_clusters))
         ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
         self._iterate(ascent.step, least=3)
         self.view_weights_: Floats = ascent.a
@@ -161,7 +162,7 @@ class Ascent:
         self.b: Floats
         self.a, self.b = (half / np.linalg.norm(half) for half in np.split(fits, 2))
         mix = self.shares * np.concatenate([self.a, self.b])
-        self.H = procrustes(np.tensordot(mix, AF, axes=1))
+        self.H = orthogonal_factor(np.tensordot(mix, AF, axes=1))
         G = np.tensordot(mix, self._products(self.H), axes=1)
         self.labels = (moved_in_turn if self.sequential else moved_at_once)(self.labels, G)
         return float(np.vdot(G, indicator(self.labels, c)))

@@ -51,10 +51,10 @@ def unit_rows(block: Matrix) -> Matrix:
         stored = np.diff(block.indptr)
         filled = stored > 0
         squares = np.square(block.data, dtype=np.float64)
-        inverse = _inverse_root(np.add.reduceat(squares, block.indptr[:-1][filled]))
+        inverse = inverse_root(np.add.reduceat(squares, block.indptr[:-1][filled]))
         each = np.repeat(inverse.astype(block.dtype), stored[filled])
         return _with_values(block, block.data * each)
-    inverse = _inverse_root(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+    inverse = inverse_root(np.einsum("ij,ij->i", block, block, dtype=np.float64))
     return block * inverse.astype(block.dtype)[:, None]
 
 
@@ -92,7 +92,7 @@ def standard_rows(block: Matrix) -> Matrix:
     # What remains of a constant row is rounding error, not a direction.
     size = np.abs(block).max(axis=1).astype(np.float64)
     variance[variance <= (np.finfo(block.dtype).eps * size) ** 2] = 0
-    centred *= _inverse_root(variance).astype(block.dtype)[:, None]
+    centred *= inverse_root(variance).astype(block.dtype)[:, None]
     return centred
 
 
@@ -102,9 +102,10 @@ def _sparse_row_factors(block: Matrix) -> Floats:
     mean, variance = mean_variance_axis(block.astype(np.float64, copy=False), axis=1)
     variance *= width / max(width - 1, 1)
     variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
-    return _inverse_root(variance)
+    return inverse_root(variance)
 
 
-def _inverse_root(variance: Array) -> Array:
+def inverse_root(variance: Array) -> Array:
+    """Return 1 / √variance, and 0 where it is not positive."""
     positive = variance > 0
     return np.where(positive, 1.0 / np.sqrt(np.where(positive, variance, 1.0)), 0.0)
