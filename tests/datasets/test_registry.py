@@ -6,7 +6,6 @@ from dataset_files import write_mat5
 from scipy import io, sparse
 
 from omcal.datasets import PAPER_DATASETS, DataError, load_paper_dataset
-from omcal.datasets.registry import area_weights
 
 TWELVE = [
     *("Coil", "Wiki", "USPS", "Reuters", "NoisyMNIST", "XMedia", "Cifar10", "Cifar100", "Mnist"),
@@ -70,15 +69,14 @@ def test_tdt2_takes_the_classes_from_the_columns_behind_the_terms(tmp_path, rng)
     assert again.labels.tolist() == data.labels.tolist()
 
 
-def test_area_averaging_keeps_the_mean(rng):
-    weights = area_weights(28, 16)
-    assert weights.sum(axis=1) == pytest.approx(1)
-    assert weights.sum(axis=0) == pytest.approx(16 / 28)
-    image = rng.random((28, 28))
-    assert (weights @ image @ weights.T).mean() == pytest.approx(image.mean())
+def test_silhouettes_are_averaged_by_area(tmp_path, rng):
+    images = rng.random((4, 28, 28))
+    contents = {"X": images.reshape(4, -1), "Y": np.arange(4)[:, None]}
+    io.savemat(tmp_path / "caltech101_silhouettes_28.mat", contents)
+    data = load_paper_dataset("Caltech101", tmp_path)
     # Reference: repeat every pixel until both sizes divide it, then average blocks.
-    fine = np.kron(image, np.ones((4, 4))).reshape(16, 7, 16, 7).mean(axis=(1, 3))
-    assert weights @ image @ weights.T == pytest.approx(fine)
+    fine = np.kron(images, np.ones((1, 4, 4))).reshape(4, 16, 7, 16, 7).mean(axis=(2, 4))
+    assert data.views["silhouette"] == pytest.approx(fine.reshape(4, -1))
 
 
 REAL = {
