@@ -83,8 +83,6 @@ class Moments:
 
 def entries_per_feature(X: Matrix) -> NDArray[np.intp]:
     """Return the number of non-zero entries of each column."""
-    if not sparse.issparse(X):
-        return np.asarray(np.count_nonzero(X, axis=0))
-    stored = X.data != 0
-    columns = X.indices if stored.all() else X.indices[stored]
-    return np.bincount(columns, minlength=X.shape[1])
+    return np.asarray(
+        X.count_nonzero(axis=0) if sparse.issparse(X) else np.count_nonzero(X, axis=0)
+    )

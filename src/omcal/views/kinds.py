@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import row_norms
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
@@ -112,8 +113,10 @@ def _facts_of(sample: Matrix) -> Facts:
     n, width = map(int, sample.shape)
 
     def unit_length() -> bool:
-        first = of_length_one(_squares(sample[:RUN]))  # enough for most views
-        return first is not False and bool(of_length_one(_squares(sample)))
+        def of(rows: Matrix) -> bool | None:
+            return of_length_one(row_norms(rows.astype(np.float64, copy=False), squared=True))
+
+        return of(sample[:RUN]) is not False and bool(of(sample))  # few are enough for most views
 
     def tail() -> float:
         sizes, counts = _sizes(sample[:, tail_columns(width)])
@@ -144,15 +147,6 @@ def of_length_one(squares: Floats) -> bool | None:
     """Whether rows with the given squared lengths have length 1; None where all are zero."""
     there = squares[squares > 0]
     return bool((np.abs(np.sqrt(there) - 1) <= _UNIT_LENGTH).all()) if there.size else None
-
-
-def _squares(rows: Matrix) -> Floats:
-    """Return the squared lengths of the rows in float64."""
-    if sparse.issparse(rows):
-        rows = rows.astype(np.float64)
-        with np.errstate(over="ignore"):
-            return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def tail_columns(width: int) -> Array:
