@@ -12,7 +12,7 @@ import typer
 
 import omcal
 from omcal.cli import options, places
-from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
+from omcal.cli.console import collected_warnings, fit_progress, print_table, stdout
 from omcal.cli.options import (
     PARAMETERS,
     Runs,
@@ -91,8 +91,6 @@ def cluster(
     seed: options.Seed = 0,
     dask: places.Dask = None,
     collective: places.Collective = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Cluster the samples of FILE.
 
@@ -107,12 +105,7 @@ def cluster(
     parse_scale(parameters.get("scale", "auto"))  # refused before the files are read
     state = parameters.get("checkpoint")
     files = {"--out": out, "--save-model": save_model, "--report": report}
-    outputs = Outputs(
-        reading.inputs,
-        {**files, "--checkpoint": None if state is None else Path(state)},
-        as_json=as_json,
-        quiet=quiet,
-    )
+    outputs = Outputs(reading, files | {"--checkpoint": None if state is None else Path(state)})
     elsewhere = dask is not None or collective
     if dask is not None and collective:
         raise ValueError("--dask cannot be combined with --collective; leave one of them out.")
@@ -135,12 +128,12 @@ def cluster(
     if chosen.name == "omcal":
         runs, run_notes = chosen_runs(model, runs, data, elsewhere=elsewhere)
         if dry_run:
-            _show_expected(model, data, runs, run_notes, reading.source, as_json)
+            _show_expected(model, data, runs, run_notes, reading)
             return
         model = combined(model, runs)
     # Of several ranks only the first one prints and writes.
     first = not collective or os.environ.get("RANK", "0") == "0"
-    shown = first and not quiet
+    shown = first and not reading.quiet
     with collected_warnings() as notes, fit_progress(model, shown=shown):
         began = perf_counter()
         interrupted = _fit(model, data, dask, collective, old)
@@ -219,15 +212,15 @@ def _fit(
 
 
 def _show_expected(
-    model: OMCAL, data: MultiViewData, n_runs: int, notes: list[str], source: str, as_json: bool
+    model: OMCAL, data: MultiViewData, n_runs: int, notes: list[str], reading: Reading
 ) -> None:
     import numpy as np
 
     views = omcal.datasets.describe(data)["views"]
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
     expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
-    result = {"file": source, "dry_run": True, "notes": notes, **estimate_record(expected)}
-    deliver(result, lambda _: stdout().print(str(expected), soft_wrap=True), as_json=as_json)
+    result = {"file": reading.source, "dry_run": True, "notes": notes, **estimate_record(expected)}
+    reading.print(result, lambda _: stdout().print(str(expected), soft_wrap=True))
 
 
 def write_report(

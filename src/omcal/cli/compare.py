@@ -71,8 +71,6 @@ def compare(
     memory_limit: MemoryLimit = "8GB",
     runs: ConsensusRuns = None,
     jobs: Jobs = 1,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Compare methods on the data of FILE, each with several seeds.
 
@@ -85,7 +83,7 @@ def compare(
     from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 
     given = options.cluster_number(clusters)
-    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json, quiet=quiet)
+    outputs = Outputs(reading, {"--out": out})
     if out is not None and not outputs.to_stdout:
         table_format(out)
         records = records or out.with_suffix(".records.jsonl")
@@ -95,7 +93,7 @@ def compare(
         report_line(f"{name} is left out: it {reason}")
     n_clusters, suggestion = suggested(given, data, with_scales({}, data), 0)
     try:
-        with cell_progress(quiet) as observer:
+        with cell_progress(reading.quiet) as observer:
             found = omcal.experiments.compare(
                 data,
                 n_clusters,

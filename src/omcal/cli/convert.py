@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 import omcal
-from omcal.cli import options
 from omcal.cli.console import stdout
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads, remarks
@@ -24,17 +23,12 @@ Target = Annotated[
 
 
 @reads()
-def convert(
-    reading: Reading,
-    target: Target,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
+def convert(reading: Reading, target: Target) -> None:
     """Write the views, labels and ids of FILE to OUT.
 
     Several files are joined by their ids.
     """
-    outputs = Outputs(reading.inputs, {"OUT": target}, as_json=as_json, quiet=quiet)
+    outputs = Outputs(reading, {"OUT": target})
     data = reading.load()
     written = outputs.write("OUT", lambda path: omcal.datasets.save_views(path, data))
     result: dict[str, Any] = {

@@ -9,7 +9,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
+from omcal.cli.console import collected_warnings, fit_progress, print_table, stdout
 from omcal.cli.options import PARAMETERS, Runs, chosen_runs, combined, takes, with_scales
 from omcal.cli.outputs import require_ending, require_writable
 from omcal.cli.reading import Reading, reads, remarks, suggested
@@ -34,7 +34,7 @@ PlotFile = Annotated[
 
 
 @takes(*(name for name in PARAMETERS if name != "checkpoint"))
-@reads(labels=False)
+@reads("labels")
 def explain(
     reading: Reading,
     parameters: dict[str, Any],
@@ -44,8 +44,6 @@ def explain(
     resamples: Resamples = 5,
     runs: Runs = None,
     seed: options.Seed = 0,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Cluster FILE and describe the effect of each view.
 
@@ -62,7 +60,7 @@ def explain(
     one = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
     runs, decided = chosen_runs(one, runs, data)
     model = combined(one, runs)
-    shown = not (quiet or as_json)
+    shown = not (reading.quiet or reading.as_json)
     with collected_warnings() as notes, fit_progress(model, shown=shown):
         model.fit(data.views)
         found = model.explain_views(data.views, n_resamples=resamples, random_state=seed)
@@ -81,7 +79,7 @@ def explain(
         "suggestion": suggestion,
         "version": omcal.__version__,
     }
-    deliver(result, lambda _: _show(found, described), as_json=as_json, quiet=quiet)
+    reading.print(result, lambda _: _show(found, described))
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:

@@ -6,8 +6,7 @@ import shlex
 from typing import Any
 
 import omcal
-from omcal.cli import options
-from omcal.cli.console import deliver, print_table, stdout
+from omcal.cli.console import print_table, stdout
 from omcal.cli.options import estimate_record, expected_fit, in_options, usual_runs
 from omcal.cli.reading import Reading, reads
 
@@ -15,11 +14,8 @@ _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")
 
 
-@reads()
-def inspect(
-    reading: Reading,
-    as_json: options.Json = False,
-) -> None:
+@reads("quiet")
+def inspect(reading: Reading) -> None:
     """Describe the views and labels in FILE.
 
     Also print the plan of `omcal cluster`, and the time and memory that it takes.
@@ -30,7 +26,7 @@ def inspect(
     if result["cluster"]["obstacle"] is None:
         for view, scale in zip(found["views"], _scales(reading), strict=True):
             view["scale"] = scale
-    deliver(result, _show, as_json=as_json)
+    reading.print(result, _show)
 
 
 def _scales(reading: Reading) -> list[str]:

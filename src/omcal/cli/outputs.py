@@ -16,10 +16,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import omcal
-from omcal.cli.console import deliver, report_line
+from omcal.cli.console import report_line
 from omcal.machine.optional import require
 
 if TYPE_CHECKING:
+    from omcal.cli.reading import Reading
     from omcal.datasets import MultiViewData
     from omcal.machine.arrays import Array
 
@@ -31,24 +32,17 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")  # of labels
 class Outputs:
     """The output files of a command by option; None for an output that is not requested.
 
-    No output may be one of the `inputs`, or lie in one that is a folder. The first may be "-",
-    standard output, unless the command prints JSON there.
+    No output may be one of the inputs or of the `further` ones, or lie in one that is a folder. The
+    first may be "-", standard output, unless the command prints JSON there.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[Path],
-        files: Mapping[str, Path | None],
-        *,
-        as_json: bool = False,
-        quiet: bool = False,
-    ) -> None:
+    def __init__(self, reading: Reading, files: Mapping[str, Path | None], *further: Path) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         self._failures: list[str] = []
-        self._as_json, self._quiet = as_json, quiet
+        self._reading, inputs = reading, [*reading.inputs, *further]
         first = next(iter(files))
         self.to_stdout = self._files.get(first) == STDOUT
-        if self.to_stdout and as_json:
+        if self.to_stdout and reading.as_json:
             raise omcal.datasets.DataError(f"{first} - and --json both print; leave one out.")
         for option, path in self._files.items():
             if path == STDOUT and option != first:
@@ -106,7 +100,7 @@ class Outputs:
         With a file on standard output only the notes are printed, on standard error.
         """
         if not self.to_stdout:
-            deliver(result, show, as_json=self._as_json, quiet=self._quiet)
+            self._reading.print(result, show)
         else:
             for note in result["notes"]:
                 report_line(f"note: {note}")

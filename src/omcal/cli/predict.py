@@ -39,8 +39,6 @@ def predict(
     parameters: dict[str, Any],
     out: Out = None,
     certainty: options.Certainty = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Assign the samples of FILE to the clusters of MODEL.
 
@@ -51,8 +49,7 @@ def predict(
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
-    inputs = [*reading.inputs, model_file]
-    outputs = Outputs(inputs, {"--out": out}, as_json=as_json, quiet=quiet)
+    outputs = Outputs(reading, {"--out": out}, model_file)
     require_label_format(out)
     data, X, absent = load_for(model, reading)
     with collected_warnings() as warned:

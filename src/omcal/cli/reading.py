@@ -18,7 +18,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import report_progress
+from omcal.cli.console import deliver, report_progress
 from omcal.cli.options import Command, gathers
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ Header = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """The files to read, and the options for reading them."""
+    """The files to read, the options for reading them, and how much a command prints."""
 
     files: Files
     views: options.ViewNames = None
@@ -81,6 +81,8 @@ class Reading:
     join: JoinOption = "outer"
     transpose: Transpose = False
     header: Header = None
+    quiet: options.Quiet = False
+    as_json: options.Json = False
     stdin: Path | None = None  # a copy of standard input
 
     def load(self, **changes: Any) -> MultiViewData:
@@ -145,6 +147,10 @@ class Reading:
         labels = self._labels()
         return [*self.paths, *([labels] if isinstance(labels, Path) else [])]
 
+    def print(self, result: Mapping[str, Any], show: Callable[[Any], None]) -> None:
+        """Print a result as the user asked; `show` prints its tables."""
+        deliver(result, show, as_json=self.as_json, quiet=self.quiet)
+
     @property
     def source(self) -> str:
         """Return the files in one line."""
@@ -193,13 +199,13 @@ def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
             raise omcal.datasets.DataError(message) from error.__cause__
 
 
-def reads(*, labels: bool = True, views: Any = options.ViewNames) -> Callable[[Command], Command]:
-    """Replace the parameter `reading` of a command by files and the options for reading them.
+def reads(*without: str, views: Any = options.ViewNames) -> Callable[[Command], Command]:
+    """Replace the parameter `reading` of a command by files and options, the fields of `Reading`.
 
-    `labels` says whether the command has the option --labels; `views` is its option --views.
+    The command lacks the options `without`; `views` is its option --views.
     """
     types = get_type_hints(Reading, include_extras=True)
-    left_out = {"stdin"} if labels else {"stdin", "labels"}
+    left_out = {"stdin", *without}
     parameters = {
         field.name: (types[field.name], field.default)
         for field in fields(Reading)

@@ -24,14 +24,12 @@ Levels = Annotated[
 ]
 
 
-@reads(labels=False)
+@reads("labels")
 def tree(
     reading: Reading,
     out: Page = None,
     levels: Levels = None,
     seed: options.Seed = 0,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Show how the clusters of FILE split as their number grows.
 
@@ -39,13 +37,13 @@ def tree(
     """
     listed = None if levels is None else parse_numbers("--levels", levels, int)
     require_ending(out, "--out", (".html", ".htm"))
-    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json, quiet=quiet)
+    outputs = Outputs(reading, {"--out": out})
     data = reading.load(labels=False)
     found = omcal.select.cluster_tree(
         data.views,
         listed,
         random_state=seed,
-        progress=(lambda text: None) if quiet else report_line,
+        progress=(lambda text: None) if reading.quiet else report_line,
         **with_scales({}, data),
     )
     path = outputs.write("--out", lambda p: found.write(p, ids=data.ids, title=reading.title))

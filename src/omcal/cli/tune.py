@@ -9,7 +9,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import deliver, print_table, report_line, stdout
+from omcal.cli.console import print_table, report_line, stdout
 from omcal.cli.options import with_scales
 from omcal.cli.reading import Reading, reads, remarks, suggested
 
@@ -23,7 +23,7 @@ Words = Annotated[str, typer.Option(metavar="A,B", help="Words to try, separated
 Fits = Annotated[int, typer.Option("--fits", "--n-fits", min=2, help="Number of fits per setting.")]
 
 
-@reads(labels=False)
+@reads("labels")
 def tune(
     reading: Reading,
     clusters: options.Clusters = "auto",
@@ -34,8 +34,6 @@ def tune(
     gamma: Numbers = "0.1",
     fits: Fits = 4,
     seed: options.Seed = 0,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Compare parameters of OMCAL on FILE without labels.
 
@@ -63,7 +61,7 @@ def tune(
         grid,
         n_fits=fits,
         random_state=seed,
-        progress=lambda trial: None if quiet else report_line(_progress_line(trial)),
+        progress=lambda trial: None if reading.quiet else report_line(_progress_line(trial)),
     )
     result = {
         "file": reading.source,
@@ -73,7 +71,7 @@ def tune(
         "trials": [_as_dict(t) for t in trials],
         "notes": remarks(data),
     }
-    deliver(result, lambda _: _show(reading, n_clusters, trials), as_json=as_json, quiet=quiet)
+    reading.print(result, lambda _: _show(reading, n_clusters, trials))
 
 
 def parse_numbers(option: str, text: str, kind: type = float) -> list[Any]:

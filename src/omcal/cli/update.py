@@ -50,8 +50,6 @@ def update(
     half_life: HalfLife = None,
     grow: Grow = False,
     certainty: options.Certainty = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Add the samples of FILE to MODEL; clusters keep their numbers.
 
@@ -66,8 +64,7 @@ def update(
     if half_life is not None:
         fitted.set_params(half_life=half_life or None)._validate_params()
     target = model_file if save_model is None else save_model
-    files = {"--out": out, "--report": report, "--save-model": target}
-    outputs = Outputs(reading.inputs, files, as_json=as_json, quiet=quiet)
+    outputs = Outputs(reading, {"--out": out, "--report": report, "--save-model": target})
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data, X, absent = load_for(model, reading)
