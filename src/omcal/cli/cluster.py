@@ -152,7 +152,6 @@ def cluster(
         )
 
     result = {
-        "file": reading.source,
         "method": chosen.name,
         "title": chosen.title,
         "out": outputs.write_labels(model, model.labels_, data, data.views, certainty),
@@ -165,7 +164,6 @@ def cluster(
         "seconds": seconds,
         "notes": [*remarks(data), *run_notes],
         "warnings": notes,
-        "version": omcal.__version__,
     }
     outputs.print(result, _show)
     if interrupted:
@@ -219,7 +217,7 @@ def _show_expected(
     views = omcal.datasets.describe(data)["views"]
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
     expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
-    result = {"file": reading.source, "dry_run": True, "notes": notes, **estimate_record(expected)}
+    result = {"dry_run": True, "notes": notes, **estimate_record(expected)}
     reading.print(result, lambda _: stdout().print(str(expected), soft_wrap=True))
 
 

@@ -112,7 +112,6 @@ def compare(
         raise
     path = outputs.write("--out", found.write)
     result = {
-        "file": reading.source,
         "n_clusters": n_clusters,
         "suggestion": suggestion,
         "out": path,
@@ -120,7 +119,6 @@ def compare(
         "notes": remarks(data),
         "left_out": left_out,
         "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
-        "version": omcal.__version__,
     }
 
     def show(_: object) -> None:

@@ -68,7 +68,6 @@ def explain(
     if plot is not None:
         _draw(found, plot)
     result: dict[str, Any] = {
-        "file": reading.source,
         "parameters": one.get_params(),
         "n_runs": runs,
         "stability": getattr(model, "stability_", None),
@@ -77,7 +76,6 @@ def explain(
         "notes": [*remarks(data), *decided],
         "fit_warnings": notes,
         "suggestion": suggestion,
-        "version": omcal.__version__,
     }
     reading.print(result, lambda _: _show(found, described))
 

@@ -22,7 +22,7 @@ def inspect(reading: Reading) -> None:
     """
     paths, choices = reading.arguments()
     found = omcal.datasets.describe(paths, **choices)
-    result = {"file": reading.source, **found, "cluster": _plan(reading, found)}
+    result = {**found, "cluster": _plan(reading, found)}
     if result["cluster"]["obstacle"] is None:
         for view, scale in zip(found["views"], _scales(reading), strict=True):
             view["scale"] = scale

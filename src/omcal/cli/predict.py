@@ -56,7 +56,6 @@ def predict(
         clusters = model.predict(X)
     result = {
         "model": str(model_file),
-        "file": reading.source,
         "out": outputs.write_labels(model, clusters, data, X, certainty),
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
@@ -68,7 +67,6 @@ def predict(
             *(f"predicted without the view {name}" for name in absent),
         ],
         "warnings": warned,
-        "version": omcal.__version__,
     }
     outputs.print(result, _show)
 

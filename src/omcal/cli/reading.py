@@ -148,8 +148,12 @@ class Reading:
         return [*self.paths, *([labels] if isinstance(labels, Path) else [])]
 
     def print(self, result: Mapping[str, Any], show: Callable[[Any], None]) -> None:
-        """Print a result as the user asked; `show` prints its tables."""
-        deliver(result, show, as_json=self.as_json, quiet=self.quiet)
+        """Print a result as the user asked; `show` prints its tables.
+
+        In JSON the files come first and the version last.
+        """
+        whole = {"file": self.source, **result, "version": omcal.__version__}
+        deliver(whole, show, as_json=self.as_json, quiet=self.quiet)
 
     @property
     def source(self) -> str:

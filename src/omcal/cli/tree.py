@@ -49,7 +49,6 @@ def tree(
     path = outputs.write("--out", lambda p: found.write(p, ids=data.ids, title=reading.title))
     found_levels = zip(found.numbers, found.sizes, found.stability, strict=True)
     result = {
-        "file": reading.source,
         "suggestion": found.suggestion,
         "levels": [
             {"n_clusters": k, "sizes": sizes, "stability": s} for k, sizes, s in found_levels

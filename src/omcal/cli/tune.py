@@ -64,7 +64,6 @@ def tune(
         progress=lambda trial: None if reading.quiet else report_line(_progress_line(trial)),
     )
     result = {
-        "file": reading.source,
         "labels_used": False,
         "n_clusters": n_clusters,
         "suggestion": suggestion,

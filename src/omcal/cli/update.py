@@ -87,7 +87,6 @@ def update(
         "out": outputs.write_labels(model, clusters, data, X, certainty),
         "report": outputs.write("--report", report_to),
         "model": outputs.write("--save-model", model.save),
-        "file": reading.source,
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
         "drift": [asdict(one) for one in drift.moved],
@@ -96,7 +95,6 @@ def update(
         "samples": samples_of(data, clusters),
         "notes": [*remarks(data, new=True), *said],
         "warnings": warned,
-        "version": omcal.__version__,
     }
 
     def show(_: object) -> None:
