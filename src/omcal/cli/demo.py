@@ -70,15 +70,9 @@ def _fits(data: Any, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _methods(data: Any, seed: int) -> Iterator[tuple[str, Any, Any]]:
-    import numpy as np
-    from sklearn.cluster import KMeans
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    tables = {**data.views, "all views": np.hstack(list(data.views.values()))}
-    for name, table in tables.items():
-        kmeans = KMeans(data.n_classes, n_init=_KMEANS_STARTS, random_state=seed)
-        yield f"k-means, {name}", make_pipeline(StandardScaler(), kmeans), table
+    how: dict[str, Any] = {"n_init": _KMEANS_STARTS, "random_state": seed}
+    for name, X in {**data.views, "all views": data.views}.items():
+        yield f"k-means, {name}", omcal.baselines.ConcatKMeans(data.n_classes, **how), X
     for weighting in ("adaptive", "distinct"):
         model = omcal.OMCAL(data.n_classes, weighting=weighting, random_state=seed)
         yield f"OMCAL, {weighting}", model, data.views
