@@ -23,7 +23,9 @@ def test_equals_the_reference(shared, prefix):
     views, stored = load_reference(shared, "fsmsc")
     X, joined = [scaled(x, "sample") for x in views], scaled(np.hstack(views), "sample")
     *parameters, n_iter = RUNS[prefix]
-    f, _ = factorize(X, joined, int(stored["n_clusters"]), *parameters, n_iter)
+    tau, lam1, lam2 = parameters
+    how = {"tau": tau, "lam1": lam1, "lam2": lam2, "max_iter": n_iter}
+    f, _ = factorize(X, joined, FSMSC(int(stored["n_clusters"]), **how))
     np.testing.assert_allclose(f.Z.T, stored[prefix + "Z"], atol=1e-8)
     np.testing.assert_allclose(f.Z_joined.T, stored[prefix + "Zbar"], atol=1e-8)
     np.testing.assert_allclose(f.Q, stored[prefix + "Q"], rtol=1e-8, atol=1e-8)
@@ -51,7 +53,7 @@ def test_objective_never_rises_and_is_that_of_the_factors():
     X = [standardized(x) for x in random_views()]
     joined = standardized(np.hstack(X))
     tau, lam1, lam2 = 0.3, 2.0, 0.7
-    f, objective = factorize(X, joined, 4, tau, lam1, lam2, 30)
+    f, objective = factorize(X, joined, FSMSC(4, tau=tau, lam1=lam1, lam2=lam2, max_iter=30))
     assert np.all(np.diff(objective) <= 1e-10 * objective[0])
     value = sum(np.sum((x - f.Z @ f.A.T @ w.T) ** 2) for x, w in zip(X, f.W, strict=True))
     value += tau * np.sum((joined - f.Z_joined @ f.D.T) ** 2) + lam2 * np.sum(f.Q**2)
@@ -64,7 +66,7 @@ def test_objective_never_rises_and_is_that_of_the_factors():
 def test_no_block_can_be_improved_alone():
     X = [standardized(x) for x in random_views()]
     joined = standardized(np.hstack(X))
-    f, objective = factorize(X, joined, 3, 0.5, 2.0, 1.0, 1000)
+    f, objective = factorize(X, joined, FSMSC(3, tau=0.5, lam1=2.0, lam2=1.0, max_iter=1000))
     assert objective[-2] - objective[-1] < 1e-12 * objective[0]
     for factor in (*f.W, f.A, f.D):
         np.testing.assert_allclose(factor.T @ factor, np.eye(3), atol=1e-10)

@@ -41,7 +41,7 @@ def test_published_form(reference, monkeypatch):
             return done
 
     monkeypatch.setattr(kmm, "RankPenalty", Followed)
-    found = kmm.structured_graph(X, stored["prototypes"], 7, 5, prototype_step="published_code")
+    found = kmm.structured_graph(X, stored["prototypes"], 7, 5, "published_code")
     assert found.converged
     np.testing.assert_allclose(found.Z.toarray(), stored_matrix(stored, "graph"), atol=1e-8)
     weights, eigenvalues = map(np.array, zip(*course, strict=True))
@@ -54,7 +54,7 @@ def test_published_form(reference, monkeypatch):
 
 def test_default_form_has_c_components_too(reference):
     X, stored = reference
-    found = kmm.structured_graph(X, stored["prototypes"], 7, 5)
+    found = kmm.structured_graph(X, stored["prototypes"], 7, 5, "affinity")
     assert found.converged
     assert len(np.unique(kmm.bipartite_labels(found.Z))) == 7
     np.testing.assert_allclose(found.Z.sum(axis=1), 1)

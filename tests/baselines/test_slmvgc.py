@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from omcal.baselines import _linalg
 from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._linalg import minimize_batch
-from omcal.baselines.slmvgc import SLMVGC, SOLVERS, Consensus
+from omcal.baselines.slmvgc import SLMVGC, Consensus
 from omcal.method.simplex import minimize_on_simplex
 from omcal.metrics import ari, clustering_accuracy
 
@@ -38,8 +38,9 @@ def published_loss(consensus, graphs):
 @pytest.mark.parametrize("prefix", ["a", "b"])
 def test_published_updates_equal_the_reference(msrc, prefix):
     graphs, stored = msrc
-    *parameters, _ = stored[f"{prefix}_params"]
-    consensus = Consensus(graphs, *parameters, SOLVERS["alm10"])
+    alpha, beta, lam, gamma, _ = stored[f"{prefix}_params"]
+    model = SLMVGC(alpha=alpha, beta=beta, lam=lam, gamma=gamma, z_solver="alm10")
+    consensus = Consensus(graphs, model)
     for v, Z in enumerate(consensus.Z):
         assert abs(Z - stored_matrix(stored, f"{prefix}_Zinit_v{v}")).max() < 1e-8
     losses = []
@@ -58,7 +59,7 @@ def test_published_updates_equal_the_reference(msrc, prefix):
 def test_exact_programs_change_as_much_as_reported(msrc, prefix, entry, whole):
     graphs, stored = msrc
     alpha, beta, lam, gamma, _ = stored[f"{prefix}_params"]
-    consensus = Consensus(graphs, alpha, beta, lam, gamma, SOLVERS["exact"])
+    consensus = Consensus(graphs, SLMVGC(alpha=alpha, beta=beta, lam=lam, gamma=gamma))
     objective = [consensus.step() for _ in range(11)]
     S = stored_matrix(stored, f"{prefix}_S")
     change = consensus.S - S
@@ -121,7 +122,7 @@ def random_views(n=60, seed=0):
 @pytest.fixture
 def one_round():
     graphs = [neighbor_graph(x, 6) for x in random_views()]
-    consensus = Consensus(graphs, 3.0, 0.2, 0.7, 0.4, SOLVERS["exact"])
+    consensus = Consensus(graphs, SLMVGC(alpha=3.0, beta=0.2, lam=0.7, gamma=0.4))
     before = consensus.S.copy(), consensus.Q.copy()
     return graphs, consensus, before, consensus.step()
 

@@ -29,7 +29,8 @@ def msrc(shared):
 
 
 def ascend(graphs, lam, H, labels, *, sequential):
-    ascent = Ascent(graphs, lam, H, labels, sequential=sequential)
+    model = UOMvSC(lam=lam, y_update="refreshed" if sequential else "jacobi")
+    ascent = Ascent(graphs, model, H, labels)
     history = []
     while len(history) < 3 or not has_converged(history, 1e-6):
         history.append(ascent.step())

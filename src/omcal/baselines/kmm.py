@@ -102,9 +102,8 @@ class KMM(Baseline):
         while len(solved) < self.max_iter:
             if A is None:
                 A = KMeans(m, n_init=1, random_state=random_state).fit(X).cluster_centers_
-            graph = structured_graph(
-                X, A, self.n_clusters, self.n_neighbors, prototype_step=self.prototype_step
-            )
+            how = self.n_clusters, self.n_neighbors, self.prototype_step
+            graph = structured_graph(X, A, *how)
             solved.append(graph)
             before, A = A, next_prototypes(X, graph) if graph.converged else None
             if A is not None:
@@ -147,14 +146,7 @@ class StructuredGraph(NamedTuple):
     converged: bool
 
 
-def structured_graph(
-    X: Matrix,
-    A: Array,
-    c: int,
-    k: int,
-    *,
-    prototype_step: str = "affinity",
-) -> StructuredGraph:
+def structured_graph(X: Matrix, A: Array, c: int, k: int, prototype_step: str) -> StructuredGraph:
     """Return the graph between samples X and fixed prototypes A that has exactly c components."""
     ties = BipartiteTies(X, A, k, prototype_step)
     Z = ties.graph(ties.samples.affinities, ties.prototypes.affinities)

@@ -99,9 +99,7 @@ class SLMVGC(MultiViewBaseline):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = [neighbor_graph(view.array, self.n_neighbors) for view in views]
-        consensus = Consensus(
-            graphs, self.alpha, self.beta, self.lam, self.gamma, SOLVERS[self.z_solver]
-        )
+        consensus = Consensus(graphs, self)
         self._iterate(consensus.step)
         self.sample_weights_: Array = consensus.weights
         self.graph_: Array = consensus.S
@@ -115,16 +113,14 @@ SOLVERS: dict[str, Solver] = {"exact": minimize_batch, "alm10": ten_lagrangian_s
 class Consensus:
     """The variables of the objective and one round of updates."""
 
-    def __init__(
-        self,
-        graphs: list[sparse.csr_array],
-        alpha: float,
-        beta: float,
-        lam: float,
-        gamma: float,
-        solver: Solver,
-    ) -> None:
-        self.alpha, self.beta, self.lam, self.gamma, self.solver = alpha, beta, lam, gamma, solver
+    def __init__(self, graphs: list[sparse.csr_array], model: SLMVGC) -> None:
+        self.alpha, self.beta, self.lam, self.gamma = (
+            model.alpha,
+            model.beta,
+            model.lam,
+            model.gamma,
+        )
+        self.solver = SOLVERS[model.z_solver]
         mean = sum(graphs) / len(graphs)
         self.L: Any = laplacian(mean)
         self.dense_L: Array = self.L.toarray()
@@ -132,7 +128,7 @@ class Consensus:
         # Where Z may have edges; row i of view v is row v n + i.
         self.supports = sparse.csr_array(sparse.vstack(graphs, format="csr"))
         self.Q = np.zeros((len(graphs), *self.S.shape))  # Q[v, i] is column i of Q_v
-        self.Z = self._graphs(lam)  # symmetric
+        self.Z = self._graphs(model.lam)  # symmetric
         for v, Z in enumerate(self.Z):
             self.Q[v] = Z.toarray()
 

@@ -76,9 +76,7 @@ class FSMSC(MultiViewBaseline):
         raw = views.dense()
         joined = standardized(np.hstack(raw))
         X = [standardized(view) for view in raw]
-        factors, objective = factorize(
-            X, joined, self.n_clusters, self.tau, self.lam1, self.lam2, self.max_iter
-        )
+        factors, objective = factorize(X, joined, self)
         self.objective_ = np.array(objective)
         self.anchor_graph_: Array = factors.Z
         self.n_iter_ = self.max_iter
@@ -98,23 +96,16 @@ class Factors:
     Z_joined: Array
 
 
-def factorize(
-    X: list[Array],
-    joined: Array,
-    c: int,
-    tau: float,
-    lam1: float,
-    lam2: float,
-    max_iter: int,
-) -> tuple[Factors, list[float]]:
+def factorize(X: list[Array], joined: Array, model: FSMSC) -> tuple[Factors, list[float]]:
     """Minimise from the fixed start; return the factors and the objective of each round."""
+    c, tau, lam1, lam2 = model.n_clusters, model.tau, model.lam1, model.lam2
     V, eye = len(X), np.eye(c)
     A: Array = np.zeros((c, c))
     Q: Array = np.zeros((c, c))
     Z: Array = np.eye(len(joined), c)
     Z_joined = Z
     objective = []
-    for _ in range(max_iter):
+    for _ in range(model.max_iter):
         W = [orthogonal_factor(x.T @ Z @ A.T) for x in X]
         projected: Any = sum(x @ w for x, w in zip(X, W, strict=True))
         A = orthogonal_factor(projected.T @ Z)

@@ -99,7 +99,7 @@ class UOMvSC(MultiViewBaseline):
         labels = kmeans_labels(normalize(H), self.n_clusters, random_state, self.n_init)
         if self.align:
             H = orthogonal_factor(A @ indicator(labels, self.n_clusters))
-        ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
+        ascent = Ascent(graphs, self, H, labels)
         self._iterate(ascent.step, least=3)
         self.view_weights_: Floats = ascent.a
         self.embedding_weights_: Floats = ascent.b
@@ -139,19 +139,13 @@ class Ascent:
     """The variables of the objective and one round of updates."""
 
     def __init__(
-        self,
-        graphs: list[sparse.csr_array],
-        lam: float,
-        H: Array,
-        labels: Array,
-        *,
-        sequential: bool,
+        self, graphs: list[sparse.csr_array], model: UOMvSC, H: Array, labels: Array
     ) -> None:
-        self.shares: Floats = np.repeat([1 - lam, lam], len(graphs) // 2)
+        self.shares: Floats = np.repeat([1 - model.lam, model.lam], len(graphs) // 2)
         self.stacked: Any = sparse.vstack(graphs, format="csr")
         self.H = H
         self.labels: Array = labels
-        self.sequential: bool = sequential
+        self.moved = moved_in_turn if model.y_update == "refreshed" else moved_at_once
 
     def step(self) -> float:
         """Update the weights, H and the labels once; return the objective after that."""
@@ -164,7 +158,7 @@ class Ascent:
         mix = self.shares * np.concatenate([self.a, self.b])
         self.H = orthogonal_factor(np.tensordot(mix, AF, axes=1))
         G = np.tensordot(mix, self._products(self.H), axes=1)
-        self.labels = (moved_in_turn if self.sequential else moved_at_once)(self.labels, G)
+        self.labels = self.moved(self.labels, G)
         return float(np.vdot(G, indicator(self.labels, c)))
 
     def _products(self, M: Array) -> Array:
