@@ -34,7 +34,7 @@ from sklearn.cluster import HDBSCAN, KMeans
 import omcal
 from omcal import OMCAL, Consensus
 from omcal.baselines import NEMO, SNF
-from omcal.experiments.worker import memory_line
+from omcal.machine.memory import memory_line
 from omcal.method.scaling import Scaling
 from omcal.views.reading import read_views
 

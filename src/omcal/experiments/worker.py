@@ -29,6 +29,7 @@ from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
 from omcal.experiments.methods import Method, find_method
 from omcal.experiments.plan import Cell, Plan, load_paper
 from omcal.machine.arrays import Array
+from omcal.machine.memory import memory_line
 from omcal.metrics import evaluate
 from omcal.model.subset_fits import consensus_graphs
 
@@ -237,15 +238,6 @@ def _limit_memory(gigabytes: float) -> None:
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(kind, (limit, hard))
-
-
-def memory_line(name: str) -> int | None:
-    """Return the bytes that Linux reports for this process under a name such as VmData."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def _peak_bytes() -> int:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -63,14 +64,19 @@ def parse_bytes(size: str | float) -> int:
     return int(number * (1024 if match[3] else 1000) ** power)
 
 
+def memory_line(name: str, file: str = "self/status") -> int | None:
+    """Return the bytes that Linux reports in a file of /proc under a name such as VmData."""
+    with suppress(OSError):
+        for line in Path("/proc", file).read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
 def _machine_memory() -> int:
     """Return the free memory on Linux and Windows, all memory elsewhere, inf if unknown."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    if (free := memory_line("MemAvailable", "meminfo")) is not None:
+        return free
     if hasattr(ctypes, "windll"):
         return _windows_memory()
     try:

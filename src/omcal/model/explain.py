@@ -88,7 +88,7 @@ def explain_graphs(
     `resample_without=False` leaves out `without_range`, which takes most of the time.
     """
     most = default_samples(model) if max_samples is None else max_samples
-    rows = complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")
+    rows = complete_rows(graphs, most, random_state, "explain_views")
     labels = on_host(model.labels_)[rows] if hasattr(model, "joined_by") else None
     comparison = _ViewComparison(model, graphs[rows], labels)
     return comparison.explanation(model.view_names_, n_resamples, random_state, resample_without)

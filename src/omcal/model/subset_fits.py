@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.declaring import require_integer
 from omcal.machine.memory import format_bytes
@@ -47,15 +47,13 @@ class Refit:
 
 
 def complete_rows(
-    n: int,
-    present: Mask | None,
-    most: int,
-    random_state: np.random.RandomState,
-    asked_by: str,
+    of: AnchorGraphs | Views, most: int, random_state: np.random.RandomState, asked_by: str
 ) -> Array:
     """Return at most `most` random samples that are in every view, ascending."""
     require_integer("max_samples", 2 if most is None else most, 2)
-    complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
+    complete = np.arange(of.n)
+    if of.present is not None:
+        complete = np.flatnonzero(of.present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])
 
@@ -77,7 +75,7 @@ def numbered_sample(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
             "samples instead of those of Dask."
         )
-    rows = complete_rows(views.n, views.present, most, random_state, asked_by)
+    rows = complete_rows(views, most, random_state, asked_by)
     rows, arrays = _read_rows(views, rows)
     require_two(len(rows), asked_by)
     chosen = zip(views, arrays, strict=True)
