@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from omcal.baselines._base import Baseline
 from omcal.baselines.amgl import AMGL
 from omcal.baselines.cgfkm import CGFKM
 from omcal.baselines.coclustering import BKM, FNMTF
@@ -22,14 +22,14 @@ from omcal.baselines.uomvsc import UOMvSC
 
 @dataclass(frozen=True)
 class Method:
-    """One entry of the registry.
+    """One method of a registry: its names, the class or function of its estimator, and its data.
 
     Attributes
     ----------
     title : str
-        As the paper writes it.
-    cls : type
-        The estimator.
+        Name in tables, as the paper writes it.
+    cls : callable
+        The class, or a function, that makes its estimator from parameters.
     paper : str
         Authors, venue and year.
     complexity : str
@@ -39,6 +39,10 @@ class Method:
         Whether time or memory grows with n².
     multi_view : bool
         Whether it takes several views.
+    name : str
+        Name in commands and in `compare`; in `METHODS` it is the key.
+    takes_absent : bool
+        Whether samples may be absent from some views.
 
     Examples
     --------
@@ -47,14 +51,37 @@ class Method:
     ('FSMSC', 't n c d + t n c²')
     >>> [name for name, method in METHODS.items() if method.multi_view and not method.quadratic]
     ['fsmsc', 'mvschfd', 'concat-kmeans', 'best-view']
+    >>> type(METHODS["smc-ocl"].make(3)).__name__
+    'SMCOCL'
     """
 
     title: str
-    cls: type[Baseline]
-    paper: str
-    complexity: str
-    quadratic: bool
-    multi_view: bool
+    cls: Any
+    paper: str = ""
+    complexity: str = ""
+    quadratic: bool = False
+    multi_view: bool = True
+    name: str = ""
+    takes_absent: bool = False
+
+    def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
+        """Return an estimator that is not fitted.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of clusters; by default that of the class.
+        **parameters
+            Other parameters of the class.
+
+        Returns
+        -------
+        estimator
+            Of the class of the method.
+        """
+        if n_clusters is not None:
+            parameters["n_clusters"] = n_clusters
+        return self.cls(**parameters)
 
 
 #: The baselines by their names in `omcal compare` and `omcal cluster --method`.

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from omcal.baselines import Method
 from omcal.datasets import MultiViewData
 from omcal.experiments.contents import RANKS_NOTE, measured_entries
-from omcal.experiments.methods import Method, find_method, methods
+from omcal.experiments.methods import find_method, methods
 from omcal.experiments.outputs import conditions, failures, table_page
 from omcal.experiments.plan import Cell, Measured, load_paper
 from omcal.experiments.records import Record, Summary, is_current, read_records
@@ -248,8 +249,6 @@ def _obstacle(method: Method, data: MultiViewData) -> str:
     absent = any(not here.all() for here in (data.present or {}).values())
     if absent and not method.takes_absent:
         return "does not support samples missing from a view"
-    if not method.takes_sparse and any(hasattr(view, "nnz") for view in data.views.values()):
-        return "takes no sparse views"
     return ""
 
 

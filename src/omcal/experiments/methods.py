@@ -2,72 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from omcal import baselines
-from omcal.baselines._base import Baseline
+from omcal.baselines import METHODS, Method
 from omcal.machine.arrays import Seed
-from omcal.model.base import FittedModel
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OCAL, OMCAL
-
-
-@dataclass(frozen=True)
-class Method:
-    """One method: its names, the class or function of its estimator, and the data it supports.
-
-    Attributes
-    ----------
-    name : str
-        Name in commands and in `compare`.
-    title : str
-        Name in tables.
-    cls : callable
-        The class, or a function, that makes its estimator from parameters.
-    multi_view : bool
-        Whether it takes several views.
-    takes_absent : bool
-        Whether samples may be absent from some views.
-    takes_sparse : bool
-        Whether views may be sparse.
-
-    Examples
-    --------
-    >>> from omcal.experiments import find_method
-    >>> method = find_method("SMC-OCL")
-    >>> method.name, method.multi_view, type(method.make(3)).__name__
-    ('smc-ocl', True, 'SMCOCL')
-    """
-
-    name: str
-    title: str
-    cls: Callable[..., FittedModel | Baseline]
-    multi_view: bool = True
-    takes_absent: bool = False
-    takes_sparse: bool = True
-
-    def make(self, n_clusters: int | None = None, **parameters: Any) -> FittedModel | Baseline:
-        """Return an estimator that is not fitted.
-
-        Parameters
-        ----------
-        n_clusters : int, optional
-            Number of clusters; by default that of the class.
-        **parameters
-            Other parameters of the class.
-
-        Returns
-        -------
-        estimator
-            Of the class of the method.
-        """
-        if n_clusters is not None:
-            parameters["n_clusters"] = n_clusters
-        return self.cls(**parameters)
 
 
 @cache
@@ -85,16 +28,13 @@ def methods() -> dict[str, Method]:
     ['omcal', 'consensus', 'ocal']
     """
     own = [
-        Method("omcal", "OMCAL, one run", OMCAL, takes_absent=True),
-        Method("consensus", "OMCAL, 10 runs", _consensus, takes_absent=True),
-        Method("ocal", "OCAL", OCAL, multi_view=False),
+        Method("OMCAL, one run", OMCAL, name="omcal", takes_absent=True),
+        Method("OMCAL, 10 runs", _consensus, name="consensus", takes_absent=True),
+        Method("OCAL", OCAL, name="ocal", multi_view=False),
     ]
     others = [
-        Method(
-            *(name, entry.title, entry.cls, entry.multi_view),
-            takes_absent=entry.cls._takes_absent,
-        )
-        for name, entry in baselines.METHODS.items()
+        replace(entry, name=name, takes_absent=entry.cls._takes_absent)
+        for name, entry in METHODS.items()
     ]
     return {method.name: method for method in own + others}
 

@@ -25,8 +25,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from omcal.baselines import Method
 from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
-from omcal.experiments.methods import Method, find_method
+from omcal.experiments.methods import find_method
 from omcal.experiments.plan import Cell, Plan, load_paper
 from omcal.machine.arrays import Array
 from omcal.machine.memory import memory_line
