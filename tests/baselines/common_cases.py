@@ -1,7 +1,9 @@
 """The baselines, what is particular to some of them, and the data on which all are tested."""
 
 import re
+import warnings
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,3 +179,12 @@ def unclear_data(methods):
         for make in [in_blocks if fits_values(method) else on_axes]
     ]
     return pytest.mark.parametrize(("method", "X"), params)
+
+
+def swept(model, sweeps):
+    """The end of the sweeps of a co-clustering, and whether they converged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        p = model._swept(sweeps)
+    end = {"q": model.feature_labels_, "S": model.block_means_, "objective": model.objective_}
+    return SimpleNamespace(p=p, converged=not caught, **end)

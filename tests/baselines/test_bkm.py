@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from common_cases import swept
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -25,7 +26,7 @@ def error(X, p, q, s):
 
 
 def fit_blocks(X, p, q, c, *, weighted=False):
-    return bkm.swept(bkm.diagonal_sweeps(X, bkm.weights_of(X, weighted), p, q, c))
+    return swept(BKM(c), bkm.diagonal_sweeps(X, bkm.weights_of(X, weighted), p, q, c))
 
 
 def weighted_error(X, p, q, s):

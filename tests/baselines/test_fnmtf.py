@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from common_cases import swept
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -10,12 +11,12 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._linalg import refill_empty
-from omcal.baselines.coclustering import FNMTF, block_means, full_sweeps, swept
+from omcal.baselines.coclustering import FNMTF, block_means, full_sweeps
 from omcal.metrics import ari, evaluate
 
 
 def tri_factorize(X, f, g, c, width):
-    return swept(full_sweeps(X, f, g, c, width))
+    return swept(FNMTF(c), full_sweeps(X, f, g, c, width))
 
 
 def error(X, f, g, S):

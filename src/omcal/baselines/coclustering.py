@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -27,16 +27,6 @@ from omcal.views.view import Matrix, Views
 Sweep: TypeAlias = tuple[Array, Array, Array, float]  # labels p and q, S, the objective
 
 
-class Blocks(NamedTuple):
-    """Labels p of rows and q of columns; `objective` begins with its value at the start."""
-
-    p: Array
-    q: Array
-    S: Array  # the values of the blocks
-    objective: list[float]
-    converged: bool
-
-
 class CoClustering(Baseline):
     """Base class of methods that sweep over the clusters of samples and of features."""
 
@@ -44,15 +34,25 @@ class CoClustering(Baseline):
         default=100, help="Most sweeps over the blocks and the clusters of samples and of features."
     )
 
-    def _publish(self, solution: Blocks) -> Array:
-        """Set the fitted attributes; return the labels of the samples."""
-        if not solution.converged:
+    def _swept(self, sweeps: Iterator[Sweep]) -> Array:
+        """Sweep until no label changes; set the fitted attributes, return the labels of samples.
+
+        The first of the `sweeps` is the start.
+        """
+        p, q, S, error = next(sweeps)
+        objective, converged = [max(error, 0.0)], False
+        while not converged and len(objective) <= self.max_iter:
+            before = p, q
+            p, q, S, error = next(sweeps)
+            objective.append(max(error, 0.0))
+            converged = np.array_equal(p, before[0]) and np.array_equal(q, before[1])
+        if not converged:
             self._warn(f"still changed labels after max_iter={self.max_iter} sweeps", 5)
-        self.feature_labels_: Array = solution.q
-        self.block_means_: Array = solution.S
-        self.objective_ = np.array(solution.objective)
-        self.n_iter_ = len(solution.objective) - 1
-        return solution.p
+        self.feature_labels_: Array = q
+        self.block_means_: Array = S
+        self.objective_ = np.array(objective)
+        self.n_iter_ = len(objective) - 1
+        return p
 
 
 class BKM(CoClustering):
@@ -125,7 +125,7 @@ class BKM(CoClustering):
         weights = weights_of(X, self.weighted)
         c = self.n_clusters
         p, q = start(X, c, c, self.init, random_state)
-        return self._publish(swept(diagonal_sweeps(X, weights, p, q, c), self.max_iter))
+        return self._swept(diagonal_sweeps(X, weights, p, q, c))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -167,19 +167,6 @@ def start(
         _, partner = linear_sum_assignment(column_sums(row_sums(X, p, c), q, c), maximize=True)
         q = np.argsort(partner)[q]
     return p, q
-
-
-def swept(sweeps: Iterator[Sweep], max_iter: int = 100) -> Blocks:
-    """Run sweeps until no label changes; the first of the `sweeps` is the start."""
-    p, q, S, error = next(sweeps)
-    objective = [max(error, 0.0)]
-    converged = False
-    while not converged and len(objective) <= max_iter:
-        before = p, q
-        p, q, S, error = next(sweeps)
-        objective.append(max(error, 0.0))
-        converged = np.array_equal(p, before[0]) and np.array_equal(q, before[1])
-    return Blocks(p, q, S, objective, converged)
 
 
 def diagonal_sweeps(
@@ -279,7 +266,7 @@ class FNMTF(CoClustering):
         width = min(c, d) if width is None else width
         squared_norms(X)  # raises on overflow
         f, g = start(X, c, width, self.init, random_state)
-        return self._publish(swept(full_sweeps(X, f, g, c, width), self.max_iter))
+        return self._swept(full_sweeps(X, f, g, c, width))
 
 
 def full_sweeps(X: Matrix, f: Array, g: Array, c: int, width: int) -> Iterator[Sweep]:
