@@ -79,10 +79,6 @@ class PaperData:
                 return "differs"
         return status
 
-    def is_drawn(self, cell: Cell) -> bool:
-        """Whether a figure shows rows of the consensus graph of a cell."""
-        return cell == Plan(load_paper(), seeds=1).omcal_cell(cell.dataset)
-
 
 @dataclass(frozen=True)
 class GivenData:
@@ -104,9 +100,6 @@ class GivenData:
 
     def status(self, name: str, outcome: dict[str, Any]) -> str:
         return "given"
-
-    def is_drawn(self, cell: Cell) -> bool:
-        return False
 
 
 Source = PaperData | GivenData
@@ -166,6 +159,8 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
         model.fit(data.views)
         seconds = perf_counter() - began
     weights = getattr(model, "view_weights_", None)
+    # A figure of the paper shows rows of the consensus graph of some cells.
+    drawn = isinstance(source, PaperData) and cell == Plan(load_paper(), 1).omcal_cell(cell.dataset)
     return {
         "status": "ok",
         **_scored(data, np.asarray(model.labels_)),
@@ -180,7 +175,7 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
             "features": list(data.widths),
             "notes": list(data.notes),
         },
-        **({"graph_rows": _graph_rows(model, data)} if source.is_drawn(cell) else {}),
+        **({"graph_rows": _graph_rows(model, data)} if drawn else {}),
     }
 
 

@@ -144,7 +144,8 @@ class ClusterDescription(Tabular):
             + (f", or, in {', '.join(self.amounts)}, not zero." if self.amounts else "."),
         ]
         return lines + [
-            f"typical in {view}, by cluster: " + "; ".join(map(_listed, self.typical[view]))
+            f"typical in {view}, by cluster: "
+            + "; ".join(", ".join(map(str, found)) or "none" for found in self.typical[view])
             for view in self.typical
             if view not in self.named
         ]
@@ -159,10 +160,6 @@ def _table_row(feature: FeatureEffect) -> tuple[str, ...]:
         f"{feature.share:.1%}",
         f"{feature.share_elsewhere:.1%}",
     )
-
-
-def _listed(samples: tuple[int, ...]) -> str:
-    return ", ".join(map(str, samples)) or "none"
 
 
 def describe_clusters(
