@@ -42,19 +42,24 @@ class Reference(Additive):
     squares: Floats  # (V, c, g), sums of the squares of these weights
 
     @classmethod
-    def of(cls, graphs: AnchorGraphs, labels: Array, G: Floats, n_fit: float = 0.0) -> Reference:
-        """Return the sums of samples with the given graphs and labels; G is the basis."""
+    def of(
+        cls, graphs: AnchorGraphs, labels: Array | None, G: Floats, n_fit: float = 0.0
+    ) -> Reference:
+        """Return the sums of samples with the given graphs and labels; G is the basis.
+
+        Without labels all samples count as one cluster, which `compare_views` does not tell apart.
+        """
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
-        member = members(labels, c, np.float64)
+        member = np.ones((1, n)) if labels is None else members(labels, c, np.float64)
         cells = np.arange(0, n * V * c, c).reshape(n, V, 1) + groups[graphs.indices]
         weights = graphs.weights.astype(np.float64, copy=False).ravel()
         at_groups = np.bincount(cells.ravel(), weights, n * V * c).reshape(n, V * c)
         mass, squares = (
-            (member @ part).reshape(c, V, c).transpose(1, 0, 2)
+            (member @ part).reshape(-1, V, c).transpose(1, 0, 2)
             for part in (at_groups, at_groups**2)
         )
-        return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), mass, squares)
+        return cls(n_fit, np.asarray(member.sum(axis=1)), mass, squares)
 
     @property
     def parts(self) -> tuple[Floats, Floats, Floats]:

@@ -37,11 +37,11 @@ BLOCK = 4096  # rows of dense A per block
 _ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 2000
 _MOST_HELD = 2  # most rows in memory per row of the sample
 _GROWTH = 1.1  # growth of the stream between two comparisons with the last fit
-_MOST_STRANGERS = 500  # most strangers to keep; older ones are dropped
+_MOST_STRANGERS = 500  # the last strangers to keep
 _LEAST_GROUP = 30  # least number of samples of a group
 _EXPLAINED = 0.5  # least share of the strangers in the group
 _SPREAD = 1.5  # largest mean squared distance from the mean of a group, relative to the clusters
-_TEST_GROWTH = 1.5  # growth of the number of strangers between two tests
+_TEST_GROWTH = 2.0  # growth of the number of strangers between two tests
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Reservoir:
         return self.n_seen + (more if half_life is None else min(more, half_life / 4))
 
 
-def taken(views: Views, rows: Array) -> Views:
+def taken(views: Views, rows: slice | Array) -> Views:
     """Return some rows of views in memory."""
     return Views([view.part(view.array[rows], rows) for view in views])
 
@@ -215,11 +215,23 @@ def _picked(blocks: tuple[Matrix, ...], places: Array) -> Matrix:
 
 
 class Strangers(Reservoir):
-    """Recent strangers of a stream, and the number at which the next test is due."""
+    """The last strangers of a stream, and the number at which the next test is due."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(0, float(_MOST_STRANGERS), seed)
+    def __init__(self) -> None:
+        super().__init__(0, None, seed=0)
         self.size, self.next_test = _MOST_STRANGERS, float(_LEAST_GROUP)
+
+    def added(self, views: Views, team: Team = SOLO) -> Self:
+        """Return the last strangers with those of a batch; these do not change."""
+        new, found = copy(self), team.each(lambda: (views.n, taken(views, slice(-self.size, None))))
+        new._parts = [*self._parts, *(part for n, part in found if n)]
+        new.n_seen = self.n_seen + sum(n for n, _ in found)
+        n_held = sum(part.n for part in new._parts)
+        new._places = np.arange(max(n_held - self.size, 0), n_held)
+        new._keys = np.zeros(len(new._places))  # which files hold
+        if n_held > _MOST_HELD * self.size:
+            new._gather()
+        return new
 
     def due(self) -> bool:
         """Whether a test is due now; if so, set the number for the next test."""
@@ -240,7 +252,7 @@ class Strangers(Reservoir):
     @classmethod
     def kept(cls, keys: Array, n_seen: int, next_test: float, views: Views) -> Strangers:
         """Return the strangers from the values of a model file."""
-        found = cls(seed=0)
+        found = cls()
         found._keys, found.n_seen, found.next_test = keys, n_seen, next_test
         found._parts, found._places = [views], np.arange(len(keys))
         return found
@@ -249,16 +261,14 @@ class Strangers(Reservoir):
 def stable_group(model: Any, strangers: Views, others: Callable[[], Views]) -> Views | None:
     """Return the strangers that form a stable group, or None; `others` returns any samples."""
     half = np.random.default_rng(0).permutation(strangers.n) % 2 == 0
-    explained = np.zeros(strangers.n, bool)
+    explained = np.ones(strangers.n, bool)  # as far as is known
     for part in (half, ~half):
         some, rest = (taken(strangers, np.flatnonzero(rows)) for rows in (~part, part))
         explained[part] = _explains(model, some, rest)
-        if not explained.any():  # if most strangers are scattered, testing one half is enough
+        enough = np.count_nonzero(explained) >= max(_LEAST_GROUP, _EXPLAINED * strangers.n)
+        if not enough or not explained[part].any():  # for scattered strangers after one half
             return None
-    found = np.flatnonzero(explained)
-    if len(found) < max(_LEAST_GROUP, _EXPLAINED * strangers.n):
-        return None
-    group, learned = taken(strangers, found), model._rule.learned
+    group, learned = taken(strangers, np.flatnonzero(explained)), model._rule.learned
     alpha = model._rule.consensus.alpha
     samples = others()
     known = _spreads(samples, learned, alpha, model._rule.labels(samples))

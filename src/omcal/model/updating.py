@@ -203,7 +203,7 @@ class UpdatedEstimator(PlacedEstimator):
         if kept is not None:
             kept = self._reservoir = kept.added(views, team)
             basis = self._rule.consensus.G
-            recent = team.added(lambda: Reference.of(graphs, labels, basis))
+            recent = team.added(lambda: Reference.of(graphs, None, basis))
             recent = self._recent = recent if self._recent is None else self._recent + recent
             if kept.n_seen >= self._next_look:
                 self._recent, self._next_look = None, kept.next_comparison(self.half_life)
@@ -237,7 +237,7 @@ class UpdatedEstimator(PlacedEstimator):
         if views.present is not None:
             strange &= views.present.all(axis=1)
         if team.total(np.count_nonzero(strange, keepdims=True)).any():
-            known = Strangers(seed=0) if self._strangers is None else self._strangers
+            known = self._strangers or Strangers()
             self._strangers = known.added(taken(views, np.flatnonzero(strange)), team)
         if self._strangers is None or not self._strangers.due():
             return False
