@@ -220,21 +220,23 @@ def indicate(
     """
     P, R = Z.f_step()
     dtype = graphs.weights.dtype
-    to_P, to_G = (stack_by_view(Z.alpha, M).astype(dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
 
+    def to(M: Floats) -> Array:
+        return stack_by_view(Z.alpha, M).astype(dtype)
+
     if compiled:
-        settle = compiled_fixed_point(to_P, R, fixed_point_tol(dtype), MAX_SWEEPS)
+        settle = compiled_fixed_point(to(P), R, fixed_point_tol(dtype), MAX_SWEEPS)
 
     def work(rows: slice) -> tuple[Array, Array]:
         some = graphs[rows]
         if compiled:
             U = settle(some.indices, some.weights)
         elif A is None:
-            U = fixed_point(some.side_by_side() @ to_P, R)
+            U = fixed_point(some.side_by_side() @ to(P), R)
         else:
             U = fixed_point((A[rows] @ P).astype(dtype), R)
-        return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
+        return U, decide(U, lambda few: some[few].side_by_side() @ to(Z.G), scale).labels
 
     parts = map_blocks(work, graphs.n, _SETTLED) or [work(slice(0, 0))]
     U, labels = zip(*parts, strict=True)
