@@ -15,7 +15,8 @@ from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.method.new_samples import indicate
 from omcal.metrics import ari
-from omcal.model.stream import Reservoir, StreamSums
+from omcal.model.drift import Reference, compare_views
+from omcal.model.stream import Reservoir, Strangers, StreamSums
 from omcal.views.view import View, Views
 
 DATA = make_multiview(1500, n_clusters=4, noise=0.6, random_state=0)
@@ -126,6 +127,44 @@ def test_a_reservoir_holds_rows_of_the_stream_in_line(sizes, seed, is_sparse):
     assert len(set(a)) == len(a) == len(kept._keys) == min(start, 150)
     if kept.views[0].present is not None:
         assert_array_equal(kept.views[0].present, a % 3 > 0)
+
+
+@given(st.lists(st.sampled_from([1, 2, 60, 499, 700]), min_size=1, max_size=9), st.booleans())
+def test_the_last_strangers_are_kept(sizes, is_sparse):
+    kept, start = Strangers(), 0
+    for size in sizes:
+        numbers = np.arange(start, start + size, dtype=np.float64)[:, None]
+        before, n_before = kept, len(kept)
+        kept = kept.added(Views([View("a", sparse.csr_array(numbers) if is_sparse else numbers)]))
+        start += size
+        assert len(before) == n_before and before.n_seen == start - size
+        assert kept.n_seen == start and len(kept) == min(start, 500)
+        if size > 1:
+            found = np.asarray(sparse.csr_array(kept.views[0].array).todense()).ravel()
+            assert_array_equal(found, np.arange(max(start - 500, 0), start))
+            assert len(kept.arrays["keys"]) == len(found)
+
+
+def test_a_stream_takes_steps_as_it_grows():
+    """Between two comparisons with the last fit only the sums change."""
+    model = streamed(OMCAL(4, random_state=0, half_life=400), [rows(0, 500), rows(500, 1000)])
+    Z, due = model._rule.consensus, model._next_look
+    for start in range(1000, 1150, 30):
+        n = model._sums.n
+        model.partial_fit(rows(start, start + 30))
+        assert (model._rule.consensus is Z) == (model._reservoir.n_seen < due)
+        assert model._sums.n == pytest.approx(30 + n * 0.5 ** (30 / 400))
+        Z, due = model._rule.consensus, model._next_look
+
+
+def test_a_stream_is_compared_by_sums_without_clusters():
+    model = OMCAL(4, random_state=0).fit(DATA.views)
+    graphs = model._rule.graphs(Views([View(n, v) for n, v in rows(0, 400).items()]))
+    labels = model.labels_[:400]
+    plain, by_cluster = (Reference.of(graphs, one, model.basis_) for one in (None, labels))
+    both = (compare_views(model._reference, one) for one in (plain, by_cluster))
+    for own, other in zip(*both, strict=True):
+        assert_allclose(own, other)
 
 
 @pytest.mark.slow

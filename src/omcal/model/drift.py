@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Additive, Array, Floats, as_dense
+from omcal.machine.arrays import Additive, Floats, as_dense
 from omcal.method.graph import AnchorGraphs
 from omcal.method.moments import Moments
 from omcal.method.new_samples import indicate
@@ -42,13 +42,8 @@ class Reference(Additive):
     squares: Floats  # (V, c, g), sums of the squares of these weights
 
     @classmethod
-    def of(
-        cls, graphs: AnchorGraphs, labels: Array | None, G: Floats, n_fit: float = 0.0
-    ) -> Reference:
-        """Return the sums of samples with the given graphs and labels; G is the basis.
-
-        Without labels all samples count as one cluster, which `compare_views` does not tell apart.
-        """
+    def of(cls, graphs: AnchorGraphs, labels: Any, G: Floats, n_fit: float = 0.0) -> Reference:
+        """Return the sums of samples, of one cluster if labels are None; G is the basis."""
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
         member = np.ones((1, n)) if labels is None else members(labels, c, np.float64)

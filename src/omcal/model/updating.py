@@ -53,10 +53,7 @@ def add_batch(
     team: Team = SOLO,
     least: float = 0.0,
 ) -> tuple[Any, Array, Array]:
-    """Add samples to the sums of a model; return its next consensus graph, their F and labels.
-
-    The graph stays if there are fewer samples than `least`.
-    """
+    """Add samples to the sums; return the graph, after a step for `least` samples, F and labels."""
     if model._sums is None:
         raise ValueError(
             "partial_fit continues the sums of a fit, which this model does not have: it is a run "
@@ -73,10 +70,8 @@ def add_batch(
 
     new = team.added(sums)
     model._sums = model._sums.decayed(round(new.n), half_life) + new
-    if new.n < least:
-        return Z, F, labels
     with small_blas(graphs.n_anchors):
-        return model._sums.step(Z, beta, gamma), F, labels
+        return Z if new.n < least else model._sums.step(Z, beta, gamma), F, labels
 
 
 def read_batch(
@@ -201,10 +196,9 @@ class UpdatedEstimator(PlacedEstimator):
         # Compiled code saves little per batch, so it is loaded for long streams only.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._batch_graphs(views, compiled)
-        how: Any = self.beta, self.gamma, self.half_life, team
         # A step takes 7 % of the time of 1000 samples, and less than a tenth of the sums is new.
-        how += (0.0 if kept is None else self._next_look - kept.n_seen,)
-        Z, F, labels = add_batch(self, graphs, *how)
+        least = 0.0 if kept is None else self._next_look - kept.n_seen
+        Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life, team, least)
         self._set_rule(Predictor(self._rule.learned, Z))
         if self._look_at_strangers(views, F, team):
             self._recent, graphs = None, self._batch_graphs(views, compiled)
