@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from omcal import OMCAL
 from omcal.metrics import clustering_accuracy
-from omcal.model import doubts
+from omcal.model import estimators
 from omcal.model.structure import Structure
 
 KINDS = {
@@ -73,18 +73,18 @@ def labelled_sets(folder: Path):
 
 def fitted(views, c: int) -> tuple[OMCAL, float]:
     """Return a model and the share of the processor time of the fit that the test took."""
-    spent, test = [0.0], doubts.structure_at
+    spent, test = [0.0], estimators.structure_at
 
     def timed(*args) -> Structure | None:
-        began = time.thread_time()  # another thread looks for other doubts
+        began = time.process_time()
         found = test(*args)
-        spent[0] = time.thread_time() - began
+        spent[0] = time.process_time() - began
         return found
 
-    doubts.structure_at = timed
+    estimators.structure_at = timed
     began = time.process_time()
     model = OMCAL(c, random_state=0).fit(views)
-    doubts.structure_at = test
+    estimators.structure_at = test
     return model, spent[0] / (time.process_time() - began - spent[0])
 
 

@@ -11,7 +11,7 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.model import doubts as doubts_module
-from omcal.model.doubts import about_structure, cluster_sizes, doubts
+from omcal.model.doubts import cluster_sizes, doubts
 from omcal.places import memory
 from omcal.places.base import SampledGraphs
 from omcal.places.team import SOLO
@@ -132,8 +132,7 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     if joined:
         for one in (model.as_one_run(), model.estimator_):
             sizes = cluster_sizes(one.labels_, 7)
-            expected = list(about_structure(model.structure_))
-            expected += doubts(one, SampledGraphs(model.estimator_._graphs), sizes, SOLO)
+            expected = doubts(one, SampledGraphs(model.estimator_._graphs), sizes, SOLO)
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -25,14 +24,7 @@ from omcal.method.solver import Problem, Solution
 from omcal.metrics import ari_of_table
 from omcal.model.certainty import JOINT_SHARPNESS
 from omcal.model.clusterer import Clusterer
-from omcal.model.doubts import (
-    Diagnostics,
-    cluster_sizes,
-    doubts,
-    examine,
-    of_few_runs,
-    of_runs,
-)
+from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, of_few_runs, of_runs
 from omcal.model.estimators import OMCAL, AnchorClusterer
 from omcal.model.numbering import names_like, numbers_of, old_labels, renumbered
 from omcal.model.progress import FitMonitor, all_or_nothing
@@ -46,6 +38,7 @@ from omcal.model.runs import (
     solve_joint,
 )
 from omcal.model.stream import StreamSums
+from omcal.model.structure import structure_at
 from omcal.model.updating import joint_batches
 from omcal.places.base import Place, SampledGraphs
 from omcal.places.team import Team, team_of
@@ -193,11 +186,10 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self._reference = inner._summarise(sampled, place.n, self.labels_)
         self.outlier_threshold_ = inner.outlier_threshold_
         run_sizes, joint_sizes = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
-        self.doubts_ = Diagnostics()
-        of_run = partial(inner._doubts, sampled, run_sizes, place.team)
-        joint = partial(self._doubts, sampled, joint_sizes, place.team)
-        self.structure_, (inner.doubts_, self.doubts_) = examine(place, self, of_run, joint)
-        inner.structure_ = self.structure_
+        self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
+        inner.doubts_ = inner._doubts(sampled, run_sizes, place.team)
+        self.doubts_: Diagnostics = Diagnostics()
+        self.doubts_ = self._doubts(sampled, joint_sizes, place.team)
         if not interrupted:
             runs.remove_checkpoints()
         return interrupted

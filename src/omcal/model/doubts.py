@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.machine.arrays import Array, Floats, Mask, on_host
-from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.points import members
 from omcal.metrics import ari
-from omcal.model.structure import Structure, structure_at
+from omcal.model.structure import Structure
 from omcal.model.subset_fits import (
     cosines_within,
     explained_shares,
@@ -25,7 +23,7 @@ from omcal.model.subset_fits import (
 )
 from omcal.model.tabular import html_table
 from omcal.model.view_effects import ignored_views, same_views
-from omcal.places.base import Place, SampledGraphs, sample_rows
+from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.team import SOLO, Team
 from omcal.views.missing import Gaps
 from omcal.views.mixed import column_starts
@@ -85,33 +83,14 @@ def read(rows: Any) -> Diagnostics:
     return found
 
 
-def examine(
-    place: Place, model: Any, *others: Callable[[], Diagnostics]
-) -> tuple[Structure | None, list[Diagnostics]]:
-    """Test a fitted model for structure; return the result, and add it to other diagnostics.
-
-    A second thread finds the `others` at the same time.
-    """
-
-    def test() -> Any:
-        return structure_at(place, model._rule, model.labels_)
-
-    def rest() -> Any:
-        return [other() for other in others]
-
-    works, at_once = [test, rest], 1 if place.runs_in_threads else 2
-    parts = map_blocks(lambda some: [work() for work in works[some]], len(works), at_once)
-    structure, found = chain.from_iterable(parts)
-    return structure, [Diagnostics([*about_structure(structure), *one]) for one in found]
-
-
 def doubts(model: Any, sampled: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
-    """Return the diagnostics of a fitted model except that of `examine`; some need its graphs.
+    """Return the diagnostics of a fitted model; some of them need its graphs.
 
     `sizes` are the cluster sizes over all processes of the `team`; each process has its own labels.
     """
     found = Diagnostics(
         [
+            *about_structure(model.structure_),
             *about_missing(model, team),
             *_about_views(model),
             *_about_sizes(model, sizes),

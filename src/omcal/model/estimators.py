@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
 
@@ -25,12 +24,13 @@ from omcal.method.starts import starts
 from omcal.method.updates import weighted_sum
 from omcal.model.certainty import typicality
 from omcal.model.checkpoint import Checkpoint
-from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, examine, unconverged
+from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, unconverged
 from omcal.model.drift import Reference
 from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
 from omcal.model.parameters import ATTRIBUTES, MultiViewParameters
 from omcal.model.progress import RESUMED, FitMonitor, Optimised, all_or_nothing, best_of_starts
 from omcal.model.stream import StreamSums
+from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
 from omcal.places.base import Place, SampledGraphs, sample_rows
 from omcal.places.team import Team
@@ -165,10 +165,10 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self._sums = StreamSums.of_fit(best, place.n, order)
         sampled = place.sample_graphs(0)
         self._summarise(sampled, place.n)
-        self.structure_, self.doubts_ = None, Diagnostics()
+        self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
+        self.doubts_: Diagnostics = Diagnostics()
         if described:
-            rest = partial(self._doubts, sampled, sizes[order], team)
-            self.structure_, (self.doubts_,) = examine(place, self, rest)
+            self.doubts_ = self._doubts(sampled, sizes[order], team)
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()

@@ -58,8 +58,9 @@ def sample_rows(view: View) -> Array:
 
 
 def sample_of(view: View) -> Matrix:
-    """Return the sampled rows of a view in memory."""
-    return view.rows(sample_rows(view))
+    """Return the sampled rows of a view in memory; all rows are not copied."""
+    rows = sample_rows(view)
+    return view.rows(slice(None) if len(rows) == view.array.shape[0] else rows)
 
 
 class Facts(NamedTuple):
