@@ -4,14 +4,15 @@
 
 Parts: `stream`, one pass in batches of 100 samples over the 17 labelled sets, in random order and
 sorted by class, against a fit to all samples in the same order; `speed`, samples per CPU second of
-`partial_fit` against MiniBatchKMeans on made data of 1430 features; `kept`, the share of the
-samples of both fits that keep their number where half of the samples are new; `reliability`, of
-samples with a probability in a bin the share in the majority class of their cluster, for the two
-halves of the sets, each with the exponent that is best for the other half; `strangers`, the AUC
-of three scores for samples with shuffled features; `outliers`, the share of held-out samples that
-`predict(X, outliers=-1)` calls outliers with contamination=.05; `alarms`, calls of `drift` that
-raise a false alarm; `long`, 200 batches of one stream: size of the model, ARI; `growth`, streams
-in which a new cluster appears, or noise. Results go to benchmarks/results/living.md.
+`partial_fit` against MiniBatchKMeans on made streams of 1430 features, medians of seven; `kept`,
+the share of the samples of both fits that keep their number where half of the samples are new;
+`reliability`, of samples with a probability in a bin the share in the majority class of their
+cluster, for the two halves of the sets, each with the exponent that is best for the other half;
+`strangers`, the AUC of three scores for samples with shuffled features; `outliers`, the share of
+held-out samples that `predict(X, outliers=-1)` calls outliers with contamination=.05; `alarms`,
+calls of `drift` that raise a false alarm; `long`, 200 batches of one stream: size of the model,
+ARI; `growth`, streams in which a new cluster appears, or noise. Results go to
+benchmarks/results/living.md.
 """
 
 from __future__ import annotations
@@ -78,33 +79,39 @@ def speed():
     return [*throughput(1000), "", *throughput(4000)]
 
 
-def throughput(batch, n=60_000, width=1430):
-    """Samples per CPU second in a stream of float64, both methods in turn on the same batches."""
+def throughput(batch, n=60_000, width=1430, repeats=7):
+    """Samples per CPU second in streams of float64, all methods in turn on the same batches."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(10, width))
     cuts = (0, 784, 1184, width)
-    models = [OMCAL(10, random_state=0)]
-    models += [MiniBatchKMeans(k, random_state=0) for k in (50, 10)]
-    for other in (OMCAL(2, random_state=0), MiniBatchKMeans(2, random_state=0)):
-        other.partial_fit(rng.normal(size=(99, 9)))  # loads modules
-    spent = np.zeros((3, n // batch))
-    for b in range(n // batch):
+    spent = np.zeros((repeats, 3, n // batch))
+    for r, b in np.ndindex(repeats, n // batch):
+        if b == 0:
+            models = [OMCAL(10, random_state=0)]
+            models += [MiniBatchKMeans(k, random_state=0) for k in (50, 10)]
         X = rng.normal(size=(batch, width), scale=3) + centres[rng.integers(0, 10, batch)]
-        views = [np.ascontiguousarray(X[:, a:b]) for a, b in pairwise(cuts)]
+        views = [np.ascontiguousarray(X[:, i:j]) for i, j in pairwise(cuts)]
         for i, model in enumerate(models):
             began = time.process_time()
             model.partial_fit(X if i else views)
-            spent[i, b] = time.process_time() - began
+            spent[r, i, b] = time.process_time() - began
     names = ["OMCAL, 50 anchors", "MiniBatchKMeans, 50", "MiniBatchKMeans, 10"]
     lines = [f"{n} × {width} in batches of {batch}, 10 clusters, one thread, CPU time:", ""]
     lines += ["| method | samples per second | from the third batch on |", "|---|---:|---:|"]
-    whole, later = n / spent.sum(axis=1), batch / np.median(spent[:, 2:], axis=1)
-    for name, *rates in zip(names, whole, later, strict=True):
-        lines.append(f"| {name} | " + " | ".join(f"{rate:,.0f}" for rate in rates) + " |")
+    rates = n / spent.sum(axis=2), batch / np.median(spent[:, :, 2:], axis=2)
+    for i, name in enumerate(names):
+        lines.append(
+            f"| {name} | " + " | ".join(f"{np.median(x[:, i]):,.0f}" for x in rates) + " |"
+        )
     for i, k in ((1, 50), (2, 10)):
-        ratios = whole[0] / whole[i], later[0] / later[i]
-        lines.append(f"| ratio to {k} centres | " + " | ".join(f"{r:.2f}" for r in ratios) + " |")
+        cells = " | ".join(spread(x[:, 0] / x[:, i]) for x in rates)
+        lines.append(f"| ratio to {k} centres | {cells} |")
     return lines
+
+
+def spread(values):
+    """Return the median and, in brackets, the smallest and the largest value."""
+    return f"{np.median(values):.2f} ({values.min():.2f} to {values.max():.2f})"
 
 
 def kept(folder, seeds):

@@ -13,10 +13,9 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import one_blas_thread, thread_count
+from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.anchors import SAMPLE_PER_ANCHOR, cut, draw_rows
 from omcal.method.kmeans import lloyd, start_rows, trials
 from omcal.method.new_samples import GraphModel, joined_graph
@@ -124,21 +123,20 @@ def fit_levels(
     The sets without clusters, `null`, are fitted at some of the numbers only. `progress` receives
     the estimated time of further bands.
     """
-    work = Parallel(n_jobs=thread_count(), prefer="threads")
     groups, began, done = list(bands(numbers)), perf_counter(), 0.0
     costs = [_cost(band, runs.n) for band in groups]
     drawn_at = spaced(numbers) if null else []
     for band, cost in zip(groups, costs, strict=True):
         few = [c for c in band if c in drawn_at]
         asked = [(runs, band), *((one, few) for one in null if few)]
-        tasks = [(one, seed, some) for one, some in asked for seed in one.seeds]
+        tasks = [(one, band, seed, some) for one, some in asked for seed in one.seeds]
         with one_blas_thread():
-            fits = iter(work(delayed(one.fit)(band, seed, some) for one, seed, some in tasks))
+            fits = iter(_in_threads(Runs.fit, tasks))
             # By set and number of clusters, the runs.
             own, *drawn = [
                 list(zip(*(next(fits) for _ in one.seeds), strict=True)) for one, _ in asked
             ]
-            labels = work(delayed(combined)(some, c) for some, c in zip(own, band, strict=True))
+            labels = _in_threads(combined, list(zip(own, band, strict=True)))
         levels = {}
         for c, runs_of_c, joint in zip(band, map(_labels, own), labels, strict=True):
             stability = max(0.0, float(np.mean(agreements(runs_of_c))))
@@ -151,6 +149,11 @@ def fit_levels(
         left = (perf_counter() - began) * (sum(costs) / done - 1)
         progress(f"tried up to {band[-1]} clusters; at most about {left:.0f} s left")
         yield levels, chance
+
+
+def _in_threads(work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return the results of `work` on the arguments of each task."""
+    return map_blocks(lambda one: work(*tasks[one.start]), len(tasks), 1)
 
 
 def _labels(runs: Iterable[Assignment]) -> list[Array]:
