@@ -143,7 +143,7 @@ def anchors_in_span(
     mean, E = _main_directions(X, part, start)
     X -= mean
     drawn = [span.own_rows(len(X), n_anchors, random_state) for random_state in random_states]
-    own = _sent(np.stack(drawn), X)
+    own = torch.from_numpy(np.stack(drawn)).to(X.device)
     points = (X @ E)[own]
     n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)
     centres = lloyd(points, n_anchors, True, n_trials, random_states)
@@ -158,7 +158,7 @@ def anchors_in_span(
 
 def _main_directions(X: Tensor, some: Array, start: Array) -> tuple[Tensor, Tensor]:
     """Return the mean of some rows, and the directions of their largest variance."""
-    part = X.index_select(0, _sent(some, X))
+    part = X.index_select(0, torch.from_numpy(some).to(X.device))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
     part = part - mean
     size = torch.linalg.vector_norm(part, dim=1).max()
@@ -222,7 +222,7 @@ def _powers(
     some = [X[::first] for X in parts]
     shares = [torch.where(size > 0, size, 1) for size in sizes]
     given = zip(some, starts, shares, strict=True)
-    found = [X.T @ (_sent(R, X).to(X) / size) for X, R, size in given]
+    found = [X.T @ (torch.from_numpy(R).to(X) / size) for X, R, size in given]
     for step in steps:
         given = zip([X[::step] for X in parts], found, shares, strict=True)
         found = _orthonormal([X.T @ ((X @ E) / size) for X, E, size in given])
@@ -234,11 +234,3 @@ def _orthonormal(parts: Sequence[Tensor]) -> list[Tensor]:
     wide = [P.to(wide_type(P.device)) for P in parts]
     bases = span_basis(torch.stack([P.T @ P for P in wide]), wide[0].dtype)
     return [(P @ B).to(part) for part, P, B in zip(parts, wide, bases, strict=True)]
-
-
-def _sent(array: Array, X: Tensor) -> Tensor:
-    """Send an array to the device of X without waiting."""
-    there = torch.from_numpy(array)
-    if X.device.type == "cuda":
-        there = there.pin_memory()
-    return there.to(X.device, non_blocking=True)
