@@ -174,7 +174,7 @@ class FittedModel(
 
         The exponent (1.5, for joined runs 1.1) calibrates them: of the samples with a largest
         probability near p, a share near p is in the majority class of its cluster. With the
-        exponent chosen on other sets the mean difference is .039, and .060 for joined runs (17
+        exponent chosen on other sets the mean difference is .035, and .060 for joined runs (17
         labelled sets, benchmarks/living.py).
 
         Parameters
